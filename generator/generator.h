@@ -1,0 +1,44 @@
+// From Problem to source text, in pure steps: refusals -> candidates -> choose_config -> emit.
+// No I/O, no driver; everything here is a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/any_config.h"
+#include "core/arch.h"
+#include "tilewright/problem.h"
+#include "tilewright/result.h"
+
+namespace tilewright {
+
+// Why one family does not take a problem: "needs sm_90a, device is sm_80".
+struct Refusal {
+  std::string family;
+  std::string reason;
+};
+
+// The stub of one kernel: about ten lines of CUDA that name a template and its config.
+struct KernelSource {
+  std::string family;         // "forward_sm80"
+  std::string template_path;  // "attention/forward_sm80.cuh", the root of its include closure
+  std::string entry_name;     // "tw_forward"
+  std::string text;
+};
+
+// The outcome of choosing: the config, who chose it, and who refused.
+struct Choice {
+  AnyConfig config;
+  std::string provenance;  // "default", "tuned exact", …
+  std::vector<Refusal> refusals;
+};
+
+std::vector<Refusal> refusals(const Problem& problem, const Arch& arch);
+// Every config that may run: never one that the family would refuse or that exceeds the arch.
+std::vector<AnyConfig> candidates(const Problem& problem, const Arch& arch);
+// kUnsupportedProblem with every refusal among the reasons.
+Result<Choice> choose_config(const Problem& problem, const Arch& arch);
+KernelSource emit(const Problem& problem, const AnyConfig& config);
+
+}  // namespace tilewright

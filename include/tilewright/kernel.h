@@ -1,0 +1,110 @@
+// Kernel: a compiled attention kernel, ready to launch, with what is needed to plan launches.
+// LaunchPlan: everything about one shape that does not depend on pointers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilewright/problem.h"
+#include "tilewright/result.h"
+#include "tilewright/tensor.h"
+
+struct CUfunc_st;
+struct CUstream_st;
+
+namespace tilewright {
+
+// The lengths of one launch. Dims the problem fixes may be left 0; num_heads_kv 0 = num_heads_q.
+struct Shape {
+  int64_t batch = 0;
+  int64_t seqlen_q = 0;
+  int64_t seqlen_k = 0;
+  int64_t num_heads_q = 0;
+  int64_t num_heads_kv = 0;
+  bool operator==(const Shape&) const = default;
+};
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  bool operator==(const Dim3&) const = default;
+};
+
+// What launch() will demand of one tensor.
+struct TensorRequirement {
+  std::string name;  // "q", "k", "v", "out", "lse", …
+  Dtype dtype = Dtype::kFloat16;
+  std::vector<int64_t> shape;
+  int64_t alignment_bytes = 0;  // of the address and of every row stride
+  bool optional = false;
+};
+
+// Pure data: grid, bytes and requirements for one shape. Made by Kernel::plan.
+struct LaunchPlan {
+  Shape shape;
+  Dim3 grid, block, cluster;
+  uint32_t shared_bytes = 0;  // dynamic
+  int64_t workspace_bytes = 0;
+  bool empty = false;  // zero-size problem: launch() does nothing
+  std::vector<TensorRequirement> tensors;
+};
+
+// Tensors of a launch, by name; those left out have data == nullptr.
+struct LaunchTensors {
+  Tensor q, k, v, out, lse;
+  void* workspace = nullptr;
+};
+
+// The ptxas resource report of one entry; -1 where unknown.
+struct KernelResources {
+  int registers = -1;
+  int64_t static_shared_bytes = -1;
+  int64_t spill_store_bytes = -1;
+  int64_t spill_load_bytes = -1;
+  int64_t stack_bytes = -1;
+};
+
+// Where the binary came from.
+enum class BinaryOrigin { kCompiled, kDisk, kMemory };
+
+// Cheap to copy (shared state). Must not outlive its Session. plan() and launch() may be called
+// from many threads at once.
+class Kernel {
+ public:
+  // Pure: no driver call. kInvalidArgument lists every dim that contradicts the problem;
+  // kUnsupportedProblem where the lengths are out of the kernel's range.
+  Result<LaunchPlan> plan(const Shape& shape) const;
+
+  // Enqueues on `stream` (null = default stream) of the session's device. Allocates, compiles and
+  // synchronises nothing, may be captured into a graph. Every tensor is checked against the plan
+  // first: kInvalidArgument names tensor and value, and nothing ran.
+  Status launch(CUstream_st* stream, const LaunchPlan& plan, const LaunchTensors& tensors) const;
+
+  const Problem& problem() const;
+  std::string config_text() const;  // the chosen config, only non-default fields
+  const KernelResources& resources() const;
+  BinaryOrigin origin() const;
+  double compile_seconds() const;  // 0 unless origin is kCompiled
+
+  // --- Raw access, for callers with their own launcher. ---
+  std::string_view source() const;
+  std::span<const std::byte> cubin() const;
+  std::string_view ptx() const;
+  std::string_view entry_name() const;
+  CUfunc_st* function() const;
+  // The kernel's one parameter, packed for cuLaunchKernel's extra buffer.
+  Result<std::vector<std::byte>> pack_params(const LaunchPlan& plan,
+                                             const LaunchTensors& tensors) const;
+
+  struct State;  // private to runtime/
+  explicit Kernel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace tilewright
