@@ -1,0 +1,64 @@
+// A trial: one problem run once on a device with tensors laid out to catch mistakes (poisoned
+// outputs, NaN in every gap, guard bytes around each tensor), and compared with the fp64 reference.
+// The command line's `run`, the tests and the tuner share it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference/attention.h"
+#include "reference/error_bound.h"
+#include "tilewright/kernel.h"
+#include "tilewright/problem.h"
+#include "tilewright/result.h"
+#include "tilewright/session.h"
+
+namespace tilewright {
+
+// The sizes of a problem with absent dims filled: b 1, hq 1, hkv = hq, v = qk, k = q. q and qk are
+// required; kInvalidArgument names what is missing.
+Result<reference::Sizes> trial_sizes(const Problem& problem);
+
+// Contiguous bshd values, already rounded to the problem's type.
+struct TrialInputs {
+  std::vector<float> q, k, v;
+  reference::Inputs view() const { return {q, k, v}; }
+};
+
+// Standard normal values from a counter-based generator: the same on every machine.
+TrialInputs random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
+
+struct TrialOptions {
+  // NaN rows after each sequence and NaN elements after each row; with a `strided` problem the rows
+  // are also not aligned and Q, K, V and O each have strides of their own.
+  bool gaps = false;
+  int repeat = 1;  // runs; every one must give the same bits
+};
+
+struct TrialOutputs {
+  std::vector<float> out;  // bshd
+  std::vector<float> lse;  // [batch, num_heads_q, seqlen_q]
+  LaunchPlan plan;
+};
+
+// Allocates, copies in, launches, copies out. kDeviceFault also where memory outside the outputs
+// changed or a repeated run differs.
+Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
+                               const reference::Sizes& sizes, const TrialInputs& inputs,
+                               const TrialOptions& options);
+
+struct Verdict {
+  reference::Comparison out, lse;
+  bool ok() const { return out.ok && lse.ok; }
+  // "" if ok, else what is wrong, one sentence.
+  std::string detail() const;
+};
+
+Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
+                       const TrialInputs& inputs, const TrialOutputs& outputs);
+
+// The command that repeats a trial: tilewright run --check --problem '…' --seed 7
+std::string reproducer(const Problem& problem, uint64_t seed);
+
+}  // namespace tilewright

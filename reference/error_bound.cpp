@@ -1,0 +1,155 @@
+#include "reference/error_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+
+namespace tilewright::reference {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Distance from 1 to the next number.
+double epsilon(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      return 0x1p-10;
+    case Dtype::kBFloat16:
+      return 0x1p-7;
+    case Dtype::kFloat8E4M3:
+      return 0x1p-3;
+    case Dtype::kFloat8E5M2:
+      return 0x1p-2;
+    default:
+      return 0x1p-23;
+  }
+}
+
+// Half the smallest subnormal: the absolute error of rounding a tiny number.
+double underflow(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat16:
+      return 0x1p-25;
+    case Dtype::kBFloat16:
+      return 0x1p-134;
+    case Dtype::kFloat8E4M3:
+      return 0x1p-10;
+    case Dtype::kFloat8E5M2:
+      return 0x1p-17;
+    default:
+      return 0x1p-150;
+  }
+}
+
+// Absolute error of one score in fp32, and so the relative error of one exponential:
+//  - the products are exact in fp32's wider sum; each of the head_dim/8 truncated partial sums
+//    (ptx-hopper 1.5: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
+//  - scaling, softcap (tanh within 4 ulp) and the subtraction of the maximum round an argument of
+//  at
+//    most magnitude + range, and ex2.approx adds 2 ulp.
+double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range) {
+  const double partial_sums = std::ceil(static_cast<double>(sizes.head_dim_qk) / 8.0) + 1.0;
+  const double softcap_error = problem.softcap ? 4.0 * 0x1p-23 * *problem.softcap : 0.0;
+  return partial_sums * 0x1p-23 * magnitude + 3.0 * 0x1p-24 * (magnitude + range) + softcap_error +
+         0x1p-22;
+}
+
+// Relative error of the row sum: each thread of a quad adds a quarter of the keys in fp32, then
+// two more additions; rescaling multiplies once per key tile of at least 16 keys.
+double row_sum_error(const Sizes& sizes) {
+  return (static_cast<double>(sizes.seqlen_k) / 4.0 + static_cast<double>(sizes.seqlen_k) / 16.0 +
+          4.0) *
+         0x1p-24;
+}
+
+void note_element(double error, double bound, size_t index, Comparison& comparison) {
+  if (!std::isfinite(error)) error = kInfinity;
+  const double ratio = error == 0.0 ? 0.0 : error / bound;
+  comparison.max_error = std::max(comparison.max_error, error);
+  if (ratio > comparison.worst_ratio || index == 0) {
+    comparison.worst_ratio = std::max(ratio, comparison.worst_ratio);
+    comparison.bound_there = bound;
+    comparison.worst_index = static_cast<int64_t>(index);
+  }
+}
+
+}  // namespace
+
+Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
+                       std::span<const float> out, const Forward& reference,
+                       std::span<const float> same_precision) {
+  TW_CHECK(out.size() == reference.out.size() && same_precision.size() == out.size(),
+           "out has {} elements, the reference {}", out.size(), reference.out.size());
+  Comparison comparison;
+  double floor_max = 0.0, sum = 0.0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t column = static_cast<size_t>(sizes.head_dim_v);
+    const size_t heads = static_cast<size_t>(sizes.num_heads_q);
+    const size_t rows = static_cast<size_t>(sizes.seqlen_q);
+    const size_t head = i / column % heads, row = i / column / heads % rows;
+    const size_t batch = i / column / heads / rows;
+    const size_t flat_row = (batch * heads + head) * rows + row;
+    // P is rounded to `dtype` once (eps/2), O once (eps/2); the fp32 sums of P V lose 2^-23 per
+    // 8 keys in the worst case, in practice the sqrt of it: 2^-8 of eps pays for it.
+    const double roundings =
+        (1.0 + 0x1p-8) * epsilon(dtype) + std::sqrt(static_cast<double>(sizes.seqlen_k)) * 0x1p-22;
+    // An error delta in each score changes a normalised weight by at most a factor e^(2 delta).
+    const double delta = score_error(problem, sizes, reference.score_magnitude[flat_row],
+                                     reference.score_range[flat_row]) +
+                         row_sum_error(sizes);
+    const double floor = underflow(dtype) * (1.0 + reference.value_mass[i]);
+    const double bound = (roundings + std::expm1(2.0 * delta)) * reference.out_magnitude[i] + floor;
+    floor_max = std::max(floor_max, floor);
+    const double difference = double{out[i]} - reference.out[i];
+    note_element(std::fabs(difference), bound, i, comparison);
+    sum += difference;
+    comparison.plain_max_error = std::max(comparison.plain_max_error,
+                                          std::fabs(double{same_precision[i]} - reference.out[i]));
+  }
+  comparison.mean_error = out.empty() ? 0.0 : sum / static_cast<double>(out.size());
+  const double plain_limit = 2.0 * comparison.plain_max_error + floor_max;
+  if (!(comparison.worst_ratio <= 1.0)) {
+    comparison.detail =
+        fmt::format("element {} is {:.3g} times its bound {:.3g}", comparison.worst_index,
+                    comparison.worst_ratio, comparison.bound_there);
+  } else if (!(comparison.max_error <= plain_limit)) {
+    comparison.detail = fmt::format("max error {:.3g} is over twice the plain computation's {:.3g}",
+                                    comparison.max_error, comparison.plain_max_error);
+  }
+  comparison.ok = comparison.detail.empty();
+  return comparison;
+}
+
+Comparison compare_lse(const Problem& problem, const Sizes& sizes, std::span<const float> lse,
+                       const Forward& reference) {
+  TW_CHECK(lse.size() == reference.lse.size(), "lse has {} elements, the reference {}", lse.size(),
+           reference.lse.size());
+  Comparison comparison;
+  double sum = 0.0;
+  for (size_t i = 0; i < lse.size(); ++i) {
+    if (std::isinf(reference.lse[i])) {
+      if (double{lse[i]} != reference.lse[i]) note_element(kInfinity, 1.0, i, comparison);
+      continue;
+    }
+    // Scores and row sum as for out; the logarithm and the last addition round a number of about
+    // |lse| in fp32, lg2.approx adds 2^-22.
+    const double bound =
+        score_error(problem, sizes, reference.score_magnitude[i], reference.score_range[i]) +
+        row_sum_error(sizes) + 4.0 * 0x1p-24 * std::fabs(reference.lse[i]) + 0x1p-21;
+    const double difference = double{lse[i]} - reference.lse[i];
+    note_element(std::fabs(difference), bound, i, comparison);
+    sum += difference;
+  }
+  comparison.mean_error = lse.empty() ? 0.0 : sum / static_cast<double>(lse.size());
+  comparison.ok = comparison.worst_ratio <= 1.0;
+  if (!comparison.ok) {
+    comparison.detail =
+        fmt::format("lse row {} is {:.3g} times its bound {:.3g}", comparison.worst_index,
+                    comparison.worst_ratio, comparison.bound_there);
+  }
+  return comparison;
+}
+
+}  // namespace tilewright::reference
