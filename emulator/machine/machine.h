@@ -1,0 +1,123 @@
+// Runs a kernel of a LoadedModule on the emulated device: launch checks, blocks over host threads,
+// seeded schedules, faults. A launch either completes or ends in one FaultReport; it never crashes
+// or hangs the host. Same seed, same result, whatever the number of host threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/arch.h"
+#include "emulator/machine/memory.h"
+#include "emulator/machine/program.h"
+#include "tilewright/result.h"
+
+namespace tilewright::emulator {
+
+struct Dim3 {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+  uint64_t count() const { return uint64_t{x} * y * z; }
+  bool operator==(const Dim3&) const = default;
+};
+
+// When asynchronous work lands: at once; as late as the program allows; anywhere legal by the seed.
+enum class Schedule : uint8_t { kEager, kLazy, kRandom };
+enum class ObserverLevel : uint8_t { kOff, kMemory, kFull };
+// Sums of matrix instructions: the fused truncated sum of the hardware, or fp32 in a stated order.
+enum class MatrixNumerics : uint8_t { kHardware, kFast };
+
+struct LaunchSettings {
+  Schedule schedule = Schedule::kEager;
+  uint64_t seed = 0;
+  ObserverLevel observers = ObserverLevel::kOff;
+  MatrixNumerics numerics = MatrixNumerics::kHardware;
+  int host_threads = 1;
+  // Warp instructions of the whole launch after which it is reported as endless; 0 = no limit.
+  uint64_t instruction_limit = 0;
+  // Where vprintf's text goes; called from one thread at a time. Null: dropped.
+  std::function<void(std::string_view)> print;
+};
+
+struct LaunchRequest {
+  const LoadedModule* module = nullptr;
+  int kernel = -1;
+  Dim3 grid;
+  Dim3 block;
+  Dim3 cluster;
+  uint32_t dynamic_shared_bytes = 0;
+  std::span<const std::byte> parameters;  // packed block of KernelAttributes::parameter_bytes
+  LaunchSettings settings;
+};
+
+enum class FaultKind : uint8_t {
+  kOutOfBounds,  // no live allocation, or beyond a shared/local/parameter window
+  kUseAfterFree,
+  kMisaligned,
+  kReadOnly,           // a write to .const or parameter memory
+  kUninitialisedRead,  // memory or a register never written
+  kDivergent,          // an .aligned or .sync instruction reached by the wrong lanes
+  kBarrier,            // barrier misuse: bad number, bad thread count, mixed forms
+  kDeadlock,
+  kInstructionLimit,
+  kTrap,
+  kAssert,
+  kIllegalInstruction,  // bad branch index, call of a non-function, …
+  kAsynchronous,        // asynchronous copy misuse
+  kMbarrier,
+  kRace,
+};
+std::string_view to_string(FaultKind kind);
+
+struct FaultReport {
+  FaultKind kind = FaultKind::kTrap;
+  std::string message;  // one sentence: what happened, with the values
+  std::string kernel;
+  std::string instruction;  // its PTX text, where known
+  uint32_t ptx_line = 0;
+  std::string cuda_file;  // from .loc, empty without
+  uint32_t cuda_line = 0;
+  Dim3 block{0, 0, 0};
+  Dim3 thread{0, 0, 0};
+  uint64_t address = 0;
+  std::string other_party;  // the other thread or instruction, where there is one
+
+  // Several lines for people.
+  std::string to_string() const;
+};
+
+// Executed instructions by opcode name ("add", "mma", …).
+struct OpcodeCount {
+  uint64_t warp_level = 0;    // issues of a group of lanes
+  uint64_t thread_level = 0;  // the same, times its lanes
+};
+struct Counters {
+  std::map<std::string, OpcodeCount, std::less<>> opcodes;
+  uint64_t warp_instructions = 0;
+  uint64_t blocks = 0;
+};
+
+struct LaunchOutcome {
+  std::optional<FaultReport> fault;
+  Counters counters;
+};
+
+// Blocks of this kernel that one SM of `arch` holds (ptx-hopper.md 9.2); 0 if none fits.
+int blocks_per_sm(const KernelAttributes& kernel, const Arch& arch, uint32_t threads_per_block,
+                  uint32_t dynamic_shared_bytes);
+
+// kInvalidArgument, with the limit and the value, for a launch that a driver refuses before
+// anything runs. An empty grid is refused; the caller decides on max dynamic shared opt-in.
+Status check_launch(const LaunchRequest& request, const Arch& arch);
+
+// Runs to the end. Precondition: check_launch passed; `memory` is the module's. Synchronous;
+// launches on one DeviceMemory must not overlap.
+LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceMemory& memory);
+
+}  // namespace tilewright::emulator
