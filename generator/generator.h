@@ -2,8 +2,8 @@
 // No I/O, no driver; everything here is a value.
 #pragma once
 
-#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/any_config.h"
@@ -13,10 +13,11 @@
 
 namespace tilewright {
 
-// Why one family does not take a problem: "needs sm_90a, device is sm_80".
+// Why one family does not take a problem: "needs sm_80, device is sm_75".
 struct Refusal {
   std::string family;
   std::string reason;
+  bool operator==(const Refusal&) const = default;
 };
 
 // The stub of one kernel: about ten lines of CUDA that name a template and its config.
@@ -34,11 +35,15 @@ struct Choice {
   std::vector<Refusal> refusals;
 };
 
+// Every reason of every family; empty only if all families take the problem. Head dims must be
+// present (a missing one is a refusal); any other absent dim is no obstacle.
 std::vector<Refusal> refusals(const Problem& problem, const Arch& arch);
 // Every config that may run: never one that the family would refuse or that exceeds the arch.
+// Empty if every family refuses.
 std::vector<AnyConfig> candidates(const Problem& problem, const Arch& arch);
 // kUnsupportedProblem with every refusal among the reasons.
 Result<Choice> choose_config(const Problem& problem, const Arch& arch);
+// `config` is one of candidates(problem, …) or chosen by choose_config.
 KernelSource emit(const Problem& problem, const AnyConfig& config);
 
 }  // namespace tilewright

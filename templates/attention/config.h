@@ -13,14 +13,33 @@ struct ForwardSm80Config {
   int head_dim_qk = 128;
   int head_dim_v = 128;
   bool row_range = false;  // keys of a query row are one interval (causal, window)
-  bool softcap = false;
-  bool strided = false;  // element alignment only: no 16-byte copies
-  int tile_m = 64;       // query rows of a block; 16 per warp
-  int tile_n = 64;       // keys of a step
-  int stages = 2;        // K/V tiles in flight
+  bool softcap = false;    // scores pass through cap * tanh(s / cap)
+  bool strided = false;    // element alignment only: no 16-byte copies, any inner stride
+  int tile_m = 128;        // query rows of a block; 16 or 32 of them per warp
+  int tile_n = 64;         // keys of a step
   int num_warps = 4;
+  int stages = 1;               // K/V tiles in shared memory
+  bool q_in_registers = false;  // else Q fragments are read from shared memory at every step
+  int min_blocks_per_sm = 1;    // bounds the registers of a thread
 
   constexpr int num_threads() const { return num_warps * 32; }
+  constexpr int rows_per_warp() const { return tile_m / num_warps; }
+  // The inner size of Q·K in steps of the MMA: what head_dim_qk costs.
+  constexpr int head_dim_qk_padded() const { return (head_dim_qk + 15) / 16 * 16; }
+  constexpr int q_bytes() const { return tile_m * head_dim_qk_padded() * 2; }
+  constexpr int stage_bytes() const { return tile_n * (head_dim_qk_padded() + head_dim_v) * 2; }
+  // Q in registers leaves its shared memory before the last stage is first filled, so the two
+  // overlap; with one stage there is no such moment.
+  constexpr bool q_overlaps_last_stage() const { return q_in_registers && stages > 1; }
+  constexpr int q_offset() const {
+    return (q_overlaps_last_stage() ? stages - 1 : stages) * stage_bytes();
+  }
+  // Dynamic shared memory of a block.
+  constexpr int shared_bytes() const {
+    const int all_stages = stages * stage_bytes();
+    const int end_of_q = q_offset() + q_bytes();
+    return all_stages > end_of_q ? all_stages : end_of_q;
+  }
   constexpr bool operator==(const ForwardSm80Config&) const = default;
 
   // f("name", reference to the field) for each field, in declaration order.
@@ -34,8 +53,10 @@ struct ForwardSm80Config {
     f("strided", self.strided);
     f("tile_m", self.tile_m);
     f("tile_n", self.tile_n);
-    f("stages", self.stages);
     f("num_warps", self.num_warps);
+    f("stages", self.stages);
+    f("q_in_registers", self.q_in_registers);
+    f("min_blocks_per_sm", self.min_blocks_per_sm);
   }
 };
 

@@ -1,14 +1,16 @@
 // Kernel parameters: one struct per family, passed by value as the kernel's only parameter. Plain
 // data, the same layout on the host and under NVRTC (fixed-width by construction on LP64).
+// generator/plan_forward.h fills everything but pointers and strides.
 #pragma once
 
 namespace tilewright::attention {
 
-// Strides in elements of one of Q, K, V, O; the innermost stride is 1.
+// Strides in elements of one of Q, K, V, O. `dim` is 1 unless the kernel is strided.
 struct TensorStrides {
   long long batch;
   long long head;
   long long row;
+  long long dim;
 };
 
 struct ForwardParams {
@@ -18,16 +20,22 @@ struct ForwardParams {
   void* out;      // [batch, seqlen_q, num_heads_q, head_dim_v]
   float* lse;     // [batch, num_heads_q, seqlen_q] contiguous; null = not wanted
   TensorStrides q_strides, k_strides, v_strides, out_strides;
-  long long batch;
-  long long num_heads_q;
-  long long group_size;  // num_heads_q / num_heads_kv
-  long long seqlen_q;
-  long long seqlen_k;
-  float softmax_scale;
-  float softcap;  // 0 = none
   // Keys of query row i: row_left + i <= j <= row_right + i, clipped to [0, seqlen_k).
   long long row_left;
   long long row_right;
+  int num_heads_q;
+  int group_size;  // num_heads_q / num_heads_kv
+  int seqlen_q;
+  int seqlen_k;
+  // Order of blocks: grid.x counts sections of `section_size` (batch, head) pairs; within one, the
+  // last query tile of every pair comes first (the longest under a causal mask).
+  int num_query_tiles;
+  int section_size;
+  int num_batch_heads;  // batch * num_heads_q
+  // Base-2 exponent of a weight = scale_log2 * t, where t is q·k, or tanh(tanh_scale * q·k) with
+  // softcap. scale_log2 > 0.
+  float scale_log2;
+  float tanh_scale;
 };
 
 }  // namespace tilewright::attention
