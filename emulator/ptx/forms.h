@@ -1,0 +1,90 @@
+// Instruction forms: what opcodes.def says of each opcode, as tables. The parser matches an
+// instruction's suffixes and operands against them; tests enumerate them, so that nothing the
+// parser accepts stays untested.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulator/ptx/ast.h"
+#include "emulator/ptx/opcode.h"
+#include "emulator/ptx/types.h"
+#include "tilewright/result.h"
+
+namespace tilewright::emulator::ptx {
+
+// Kinds of modifiers. Those of kTypes, kSpaces and kLayouts fill their slots in written order.
+enum class ModifierKind : uint8_t {
+  kFlag,
+  kHint,  // no field: cache policies and prefetch sizes
+  kType,
+  kSpace,
+  kLayout,
+  kShape,
+  kRounding,
+  kCompare,
+  kOp,
+  kCache,
+  kSemantics,
+  kScope,
+  kPart,
+  kShuffle,
+  kVote,
+  kPermute,
+  kTest,
+  kDirection,
+  kRange,
+  kField,
+  kVector,
+  kNumMatrices,
+  kTensorDims,
+};
+
+// One modifier: the index of its row in the table of modifiers, or, with the top bit, a shape.
+using Token = uint32_t;
+
+struct Slot {
+  ModifierKind kind = ModifierKind::kFlag;
+  bool optional = false;
+  bool hint = false;  // enumerated as absent only
+  std::vector<Token> tokens;
+};
+
+struct OperandSlot {
+  char kind = 's';  // a letter of opcodes.def
+  bool optional = false;
+};
+
+struct Form {
+  Opcode opcode = Opcode::kCount;
+  Target first_target;  // compute_capability 0: any
+  std::vector<Slot> slots;
+  std::vector<OperandSlot> operands;
+};
+
+// Every form of an opcode, in the order of opcodes.def.
+std::span<const Form> forms(Opcode opcode);
+
+// An instruction's suffixes, understood.
+struct MatchedForm {
+  const Form* form = nullptr;
+  Modifiers modifiers;
+};
+// The forms of `opcode` that fit the dotted `suffixes` (".rn.f32", or empty). Several forms can
+// share suffixes and differ in operands. kParseError: unknown modifier, or no form has this
+// combination; the message names it, without position.
+Result<std::vector<MatchedForm>> match_suffixes(Opcode opcode, std::string_view suffixes);
+
+// Calls `visit` with every combination of modifiers that the form accepts and the text that spells
+// it ("add.rn.ftz.f32"); hints are left out.
+void enumerate(
+    const Form& form,
+    const std::function<void(const Modifiers& modifiers, const std::string& text)>& visit);
+
+// Whether a module for `target` may hold `form`.
+bool is_available(const Form& form, Target target);
+
+}  // namespace tilewright::emulator::ptx
