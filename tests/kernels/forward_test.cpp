@@ -1,0 +1,95 @@
+// Forward attention on emulated devices against fp64, problem by problem (tests/support/shapes.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autotune/trial.h"
+#include "core/check.h"
+#include "tests/support/emulated_session.h"
+#include "tests/support/shapes.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr uint64_t kSeed = 7;
+
+// "" if the problem runs and is right, else why not.
+std::string run_and_verify(const std::string& device, const std::string& text,
+                           const TrialOptions& options) {
+  const Result<Problem> problem = Problem::parse(text);
+  if (!problem.ok()) return problem.error().to_string();
+  Session& session = shared_session(device);
+  const Result<Kernel> kernel = session.prepare(*problem);
+  if (!kernel.ok()) return kernel.error().to_string();
+  const Result<reference::Sizes> sizes = trial_sizes(*problem);
+  if (!sizes.ok()) return sizes.error().to_string();
+  const TrialInputs inputs = random_inputs(*problem, *sizes, kSeed);
+  const Result<TrialOutputs> outputs = run_trial(session, *kernel, *sizes, inputs, options);
+  if (!outputs.ok()) {
+    return outputs.error().to_string() + "\n" + last_emulator_report() + "\nrepeat with " +
+           reproducer(*problem, kSeed);
+  }
+  const Result<Verdict> verdict = verify(*problem, *sizes, inputs, *outputs);
+  if (!verdict.ok()) return verdict.error().to_string();
+  if (verdict->ok()) return "";
+  return verdict->detail() + "\nconfig " + kernel->config_text() + "\nrepeat with " +
+         reproducer(*problem, kSeed);
+}
+
+class Forward : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Forward, MatchesReference) {
+  EXPECT_EQ(run_and_verify("emulated:a100", GetParam(), {.gaps = true, .repeat = 1}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Smoke, Forward, ::testing::ValuesIn(forward_smoke()),
+                         [](const auto& info) { return test_name(info.param); });
+
+struct ScheduleCase {
+  const char* name;
+  EmulatorSettings settings;
+};
+
+class ForwardSchedules : public ::testing::TestWithParam<std::tuple<ScheduleCase, std::string>> {};
+
+// Every legal order of the asynchronous copies, and more than one host thread, give the same bits.
+TEST_P(ForwardSchedules, MatchesReference) {
+  const auto& [schedule, problem] = GetParam();
+  const ScopedEmulatorSettings scope(schedule.settings);
+  EXPECT_EQ(run_and_verify("emulated:a100", problem, {.gaps = true, .repeat = 2}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Smoke, ForwardSchedules,
+    ::testing::Combine(
+        ::testing::Values(
+            ScheduleCase{"lazy", {.schedule = TW_EMULATOR_SCHEDULE_LAZY}},
+            ScheduleCase{"random1", {.schedule = TW_EMULATOR_SCHEDULE_RANDOM, .seed = 1}},
+            ScheduleCase{"random2",
+                         {.schedule = TW_EMULATOR_SCHEDULE_RANDOM, .seed = 2, .host_threads = 2}}),
+        ::testing::Values("hq2 hkv1 q67 k200 qk64 v64 fp16 causal",
+                          "hq2 hkv1 q67 k200 qk128 v128 bf16 causal",
+                          "hq1 hkv1 q67 k200 qk256 v256 fp16", "hq1 hkv1 q33 k129 qk80 v48 bf16")),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param).name) + "_" + test_name(std::get<1>(info.param));
+    });
+
+// The same kernels where shared memory is smaller, and by the default of a Hopper device.
+class ForwardDevices : public ::testing::TestWithParam<std::tuple<const char*, std::string>> {};
+
+TEST_P(ForwardDevices, MatchesReference) {
+  const auto& [device, problem] = GetParam();
+  EXPECT_EQ(run_and_verify(std::string("emulated:") + device, problem, {.gaps = true}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Smoke, ForwardDevices,
+    ::testing::Combine(::testing::Values("h100", "rtx3090", "rtx4090"),
+                       ::testing::Values("hq2 hkv1 q67 k131 qk64 v64 fp16 causal",
+                                         "hq2 hkv1 q67 k131 qk128 v128 bf16",
+                                         "hq1 hkv1 q67 k131 qk256 v256 fp16 causal")),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param)) + "_" + test_name(std::get<1>(info.param));
+    });
+
+}  // namespace
+}  // namespace tilewright::testing

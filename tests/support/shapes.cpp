@@ -1,0 +1,115 @@
+#include "tests/support/shapes.h"
+
+#include <array>
+#include <cctype>
+
+#include "core/check.h"
+
+namespace tilewright::testing {
+namespace {
+
+void append(std::vector<std::string>& to, std::vector<std::string> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Every head dim class with lengths that are no multiple of any tile.
+std::vector<std::string> head_dims(int step) {
+  constexpr std::array kLengths = {"q67 k131", "q131 k67", "q65 k65", "q33 k129"};
+  std::vector<std::string> problems;
+  for (int dim = 8; dim <= 256; dim += step) {
+    const auto variant = static_cast<size_t>(dim / 8);
+    problems.push_back(fmt::format("hq2 hkv1 {} qk{} v{} {}{}", kLengths[variant % 4], dim, dim,
+                                   variant % 2 == 0 ? "fp16" : "bf16",
+                                   variant % 3 == 0 ? " causal" : ""));
+  }
+  return problems;
+}
+
+// One query or key, tile edges, primes.
+std::vector<std::string> lengths() {
+  std::vector<std::string> problems;
+  for (const char* mask : {"", " causal", " causal=top-left"}) {
+    for (const char* pair : {"q1 k1", "q1 k128", "q1 k257", "q63 k64", "q64 k63", "q65 k127",
+                             "q127 k129", "q128 k128", "q129 k1", "q257 k131", "q193 k191"}) {
+      problems.push_back(fmt::format("hq2 hkv2 {} qk64 v64 fp16{}", pair, mask));
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> features() {
+  return {
+      // Group sizes, batches.
+      "b2 hq8 hkv1 q70 k70 qk64 v64 bf16 causal",
+      "b3 hq5 hkv5 q33 k65 qk64 v64 fp16",
+      "b2 hq6 hkv2 q129 k257 qk80 v48 bf16 causal",
+      "b2 hq12 hkv4 q45 k97 qk128 v128 fp16 causal",
+      // head_dim_v != head_dim_qk.
+      "hq2 hkv1 q97 k101 qk192 v128 bf16 causal",
+      "hq2 hkv1 q65 k101 qk24 v136 fp16",
+      "hq1 hkv1 q65 k67 qk256 v8 bf16",
+      "hq1 hkv1 q65 k67 qk8 v256 fp16 causal",
+      // Rows with no key: the first 128 of 257.
+      "hq2 hkv1 q257 k129 qk64 v64 bf16 causal",
+      "hq2 hkv1 q257 k129 qk128 v128 fp16 causal",
+      "hq1 hkv1 q129 k1 qk64 v64 fp16 causal",
+      // Windows: one interval of keys a row, also none.
+      "hq2 hkv1 q200 k200 qk64 v64 fp16 window=17,0",
+      "hq2 hkv1 q150 k230 qk64 v64 bf16 window=31,5",
+      "hq2 hkv1 q230 k150 qk128 v128 fp16 window=64,64",
+      "hq1 hkv1 q140 k140 qk64 v64 fp16 window=*,3",
+      "hq1 hkv1 q140 k140 qk64 v64 bf16 window=40,* causal",
+      "hq1 hkv1 q130 k130 qk64 v64 bf16 window=0,0",
+      // Scores.
+      "hq2 hkv1 q67 k131 qk64 v64 fp16 scale=0.03 causal",
+      "hq2 hkv1 q67 k131 qk64 v64 bf16 scale=-0.5",
+      "hq2 hkv1 q67 k131 qk128 v128 fp16 softcap=2.5 causal",
+      "hq2 hkv1 q67 k131 qk64 v64 bf16 softcap=50",
+      // Layouts and strides.
+      "b2 hq3 hkv3 q67 k131 qk64 v64 fp16 layout=bhsd",
+      "b2 hq4 hkv2 q67 k131 qk72 v40 bf16 causal layout=bhsd",
+      "b2 hq4 hkv2 q67 k131 qk64 v64 fp16 strided causal",
+      "b2 hq2 hkv1 q37 k45 qk80 v24 bf16 strided layout=bhsd",
+      "b1 hq1 hkv1 q19 k133 qk128 v128 fp16 strided",
+      // Zero sizes.
+      "b2 hq2 hkv1 q65 k0 qk64 v64 fp16",
+      "b2 hq2 hkv1 q65 k0 qk128 v128 bf16 causal",
+      "b0 hq2 hkv1 q65 k65 qk64 v64 fp16",
+      "b2 hq2 hkv1 q0 k65 qk64 v64 fp16",
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> forward_smoke() {
+  std::vector<std::string> problems = features();
+  append(problems, head_dims(24));
+  append(problems, lengths());
+  return problems;
+}
+
+std::vector<std::string> forward_standard() {
+  std::vector<std::string> problems = head_dims(8);
+  append(problems,
+         {"b1 hq2 hkv1 q1021 k1531 qk128 v128 bf16 causal", "b2 hq4 hkv2 q777 k555 qk64 v64 fp16",
+          "b65536 hq1 hkv1 q1 k3 qk8 v8 fp16", "b1 hq65537 hkv1 q2 k1 qk8 v8 bf16 causal"});
+  return problems;
+}
+
+std::string test_name(const std::string& problem) {
+  std::string name;
+  for (const char c : problem) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+    } else if (c == '-') {
+      name += "minus";
+    } else if (c == '*') {
+      name += "all";
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  return name;
+}
+
+}  // namespace tilewright::testing

@@ -1,0 +1,17 @@
+// The shape library of kernel tests: problems by level, always with 1, tile edges, primes,
+// seqlen_q != seqlen_k both ways, empty rows and group sizes 1 and 8.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tilewright::testing {
+
+// Problem texts of the forward pass that every device of a level must get right.
+std::vector<std::string> forward_smoke();
+std::vector<std::string> forward_standard();
+
+// A test name made of a problem text: letters, digits and underscores.
+std::string test_name(const std::string& problem);
+
+}  // namespace tilewright::testing
