@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/arch.h"
+#include "emulator/instructions/mma.h"
 #include "emulator/machine/memory.h"
 #include "emulator/machine/program.h"
 #include "tilewright/result.h"
@@ -30,16 +31,15 @@ struct Dim3 {
 // When asynchronous work lands: at once; as late as the program allows; anywhere legal by the seed.
 enum class Schedule : uint8_t { kEager, kLazy, kRandom };
 enum class ObserverLevel : uint8_t { kOff, kMemory, kFull };
-// Sums of matrix instructions: the fused truncated sum of the hardware, or fp32 in a stated order.
-enum class MatrixNumerics : uint8_t { kHardware, kFast };
 
 struct LaunchSettings {
   Schedule schedule = Schedule::kEager;
   uint64_t seed = 0;
   ObserverLevel observers = ObserverLevel::kOff;
-  MatrixNumerics numerics = MatrixNumerics::kHardware;
+  Numerics numerics = Numerics::kHardware;  // sums of matrix instructions (instructions/mma.h)
   int host_threads = 1;
-  // Warp instructions of the whole launch after which it is reported as endless; 0 = no limit.
+  // Warp instructions of one block (of all blocks together, for a kernel whose blocks communicate)
+  // after which it is reported as endless; 0 = no limit.
   uint64_t instruction_limit = 0;
   // Where vprintf's text goes; called from one thread at a time. Null: dropped.
   std::function<void(std::string_view)> print;

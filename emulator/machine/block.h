@@ -1,0 +1,111 @@
+// A thread block in execution: its shared memory, barriers and warps, scheduled cooperatively on
+// one host thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/arch.h"
+#include "emulator/machine/warp.h"
+#include "emulator/observers/observer.h"
+
+namespace tilewright::emulator {
+
+// What all blocks of one launch share; constant while it runs, save what is marked.
+struct Launch {
+  const LaunchRequest* request = nullptr;
+  const KernelCode* kernel = nullptr;
+  Arch arch;
+  DeviceMemory* memory = nullptr;
+  std::shared_ptr<const AllocationTable> allocations;
+  DeviceAddress parameters = 0;  // the parameter block in device memory
+  const std::byte* parameter_bytes = nullptr;
+  uint32_t shared_base = 0;   // first shared address: 0x400 on sm_90, else 0
+  uint32_t shared_bytes = 0;  // static + dynamic
+  bool parallel = false;      // blocks run on several host threads
+  Schedule schedule = Schedule::kEager;
+  MatrixNumerics numerics;
+  uint32_t grid_id = 1;
+};
+
+// splitmix64: seeded choices of a schedule.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  uint64_t below(uint64_t n) { return next() % n; }
+
+ private:
+  uint64_t state_;
+};
+
+enum class BarrierUse : uint8_t { kNone, kSync, kReduce };
+struct Barrier {
+  uint32_t expected_warps = 0;  // 0: nobody is here
+  bool whole_block = false;     // no count given: every warp that still lives
+  uint32_t arrived_warps = 0;
+  BarrierUse use = BarrierUse::kNone;
+  ptx::Op op = ptx::Op::kNone;
+  uint32_t true_lanes = 0;  // of a reduction
+  uint32_t total_lanes = 0;
+  struct Waiter {
+    uint32_t warp;
+    Slot destination;  // of a reduction
+    uint32_t mask;
+    std::byte* registers;
+  };
+  std::vector<Waiter> waiters;
+};
+
+struct Block {
+  Launch* launch = nullptr;
+  Dim3 index;
+  uint64_t linear = 0;
+  uint32_t cluster_rank = 0;
+  std::byte* shared = nullptr;  // shared_bytes of them
+  std::vector<Warp> warps;
+  std::array<Barrier, 16> barriers;
+  std::vector<std::byte> registers;
+  std::vector<std::byte> shared_storage;
+  std::vector<std::byte> local_storage;
+  std::unique_ptr<Observer> observer;
+  std::optional<FaultReport> fault;
+  Random random{0};
+  uint64_t instructions = 0;
+  uint64_t instruction_limit = 0;
+  uint64_t clock = 0;
+  size_t next_warp = 0;
+
+  void start(Launch& launch, uint64_t linear_index, uint64_t* block_counts);
+  // Runs every warp at most once. False: none could run (finished, stuck or faulted).
+  bool step();
+  bool is_finished() const;
+  // The fault of a block in which nothing can run.
+  void report_deadlock();
+};
+
+// A warp arrives at a barrier; returns false with a fault recorded. `wait`: it then waits (released
+// at once if it was the last).
+struct BarrierArrival {
+  uint32_t id = 0;
+  uint32_t threads = 0;  // 0: the whole block
+  BarrierUse use = BarrierUse::kSync;
+  ptx::Op op = ptx::Op::kNone;
+  uint32_t true_lanes = 0;
+  uint32_t lanes = 0;
+  bool waits = true;
+  Slot destination = kNoSlot;
+};
+bool arrive_at_barrier(Warp& warp, const Instruction* at, const BarrierArrival& arrival);
+// After a warp's last lane exited: barriers that waited only for exited warps complete.
+void barrier_after_exit(Block& block);
+
+}  // namespace tilewright::emulator
