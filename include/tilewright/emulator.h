@@ -29,8 +29,8 @@ typedef enum TwEmulatorObservers {
 } TwEmulatorObservers;
 
 typedef enum TwEmulatorMatrixNumerics {
-  TW_EMULATOR_MATRIX_FAST = 0,     /* fp32 in a stated order (the default) */
-  TW_EMULATOR_MATRIX_HARDWARE = 1, /* the tensor cores' fused, truncated sum */
+  TW_EMULATOR_MATRIX_HARDWARE = 0, /* the tensor cores' fused, truncated sum (the default) */
+  TW_EMULATOR_MATRIX_FAST = 1,     /* fp32 in a stated order */
 } TwEmulatorMatrixNumerics;
 
 /* What ptxas reports of a kernel. Zero or negative means unknown, and the emulator keeps its own
