@@ -65,7 +65,8 @@ class Json {
   // Text on one line, or indented by two spaces a level. Infinities and NaN, which JSON lacks,
   // print as null; bytes that are not UTF-8 as U+FFFD.
   std::string dump(bool indent = false) const;
-  // kParseError with line, column and what was expected. Nothing may follow the value.
+  // Members come sorted by name; 2.0 reads as the integer 2. kParseError with line, column and
+  // what was expected. Nothing may follow the value.
   static Result<Json> parse(std::string_view text);
 
   bool operator==(const Json&) const = default;
