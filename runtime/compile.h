@@ -44,11 +44,11 @@ struct CompiledCode {
 // One compiled kernel, in memory.
 struct Binary {
   std::string key;  // 64 hex digits
+  std::string family;
   std::string target;
   std::string entry_name;
   std::string source;  // the stub
   CompiledCode code;
-  BinaryOrigin origin = BinaryOrigin::kCompiled;
 };
 
 using BinaryPtr = std::shared_ptr<const Binary>;
@@ -68,8 +68,12 @@ class Compiler {
 // The report of ptxas for one entry; fields it does not mention stay -1.
 KernelResources parse_ptxas_report(std::string_view log, std::string_view entry_name);
 
-// The PTX with the paths of its `.file` lines replaced by "/tilewright/<name>" for every header and
-// for the stub, so that no folder of this machine is in it.
-std::string with_virtual_file_names(std::string_view ptx, const CompileRequest& request);
+// The stub's name in diagnostics and debug information.
+std::string stub_name(const KernelSource& source);
+
+// NVRTC prefixes file names with the current folder. Replaces the paths of the PTX's `.file` lines
+// by "/tilewright/<name>", and the same folder in the cubin by slashes (its length cannot change),
+// so that nothing of this machine stays in the code.
+void hide_current_folder(const CompileRequest& request, CompiledCode& code);
 
 }  // namespace tilewright

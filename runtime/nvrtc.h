@@ -54,6 +54,7 @@ class Nvrtc final : public Compiler {
 
  private:
   struct Library;
+  class Program;
   Result<const Library*> library();
 
   NvrtcLocation location_;

@@ -19,13 +19,17 @@ struct CUstream_st;
 
 namespace tilewright {
 
-// The lengths of one launch. Dims the problem fixes may be left 0; num_heads_kv 0 = num_heads_q.
+// A dim of a Shape that stands in the problem.
+inline constexpr int64_t kFromProblem = -1;
+
+// The dims of one launch. One left out is the problem's; num_heads_kv, absent there too, is
+// num_heads_q. Zero is a size like any other.
 struct Shape {
-  int64_t batch = 0;
-  int64_t seqlen_q = 0;
-  int64_t seqlen_k = 0;
-  int64_t num_heads_q = 0;
-  int64_t num_heads_kv = 0;
+  int64_t batch = kFromProblem;
+  int64_t seqlen_q = kFromProblem;
+  int64_t seqlen_k = kFromProblem;
+  int64_t num_heads_q = kFromProblem;
+  int64_t num_heads_kv = kFromProblem;
   bool operator==(const Shape&) const = default;
 };
 
@@ -45,7 +49,7 @@ struct TensorRequirement {
 
 // Pure data: grid, bytes and requirements for one shape. Made by Kernel::plan.
 struct LaunchPlan {
-  Shape shape;
+  Shape shape;  // complete
   Dim3 grid, block, cluster;
   uint32_t shared_bytes = 0;  // dynamic
   int64_t workspace_bytes = 0;
@@ -62,6 +66,7 @@ struct LaunchTensors {
 // The ptxas resource report of one entry; -1 where unknown.
 struct KernelResources {
   int registers = -1;
+  int barriers = -1;
   int64_t static_shared_bytes = -1;
   int64_t spill_store_bytes = -1;
   int64_t spill_load_bytes = -1;
@@ -71,21 +76,23 @@ struct KernelResources {
 // Where the binary came from.
 enum class BinaryOrigin { kCompiled, kDisk, kMemory };
 
-// Cheap to copy (shared state). Must not outlive its Session. plan() and launch() may be called
-// from many threads at once.
+// Cheap to copy (shared state, which keeps the device open even after the Session's end). Every
+// function may be called from many threads at once, except that assigning a Kernel is a write.
 class Kernel {
  public:
-  // Pure: no driver call. kInvalidArgument lists every dim that contradicts the problem;
-  // kUnsupportedProblem where the lengths are out of the kernel's range.
+  // Pure: no driver call. Batch and lengths may differ from the problem's, which are hints; numbers
+  // of heads may not. kInvalidArgument lists every dim that is missing, negative or contradicts the
+  // problem; kUnsupportedProblem where the lengths are out of the kernel's range.
   Result<LaunchPlan> plan(const Shape& shape) const;
 
   // Enqueues on `stream` (null = default stream) of the session's device. Allocates, compiles and
-  // synchronises nothing, may be captured into a graph. Every tensor is checked against the plan
-  // first: kInvalidArgument names tensor and value, and nothing ran.
+  // synchronises nothing, may be captured into a graph. `plan` is this kernel's. Every tensor is
+  // checked against its shape first: kInvalidArgument names tensor and value, and nothing ran.
   Status launch(CUstream_st* stream, const LaunchPlan& plan, const LaunchTensors& tensors) const;
 
   const Problem& problem() const;
-  std::string config_text() const;  // the chosen config, only non-default fields
+  std::string config_text() const;      // the chosen config, only non-default fields
+  std::string_view provenance() const;  // who chose it: "default", "tuned exact", …
   const KernelResources& resources() const;
   BinaryOrigin origin() const;
   double compile_seconds() const;  // 0 unless origin is kCompiled

@@ -46,8 +46,10 @@ struct CacheCounters {
   int64_t memory_hits = 0, disk_hits = 0, misses = 0, compiled = 0, rebuilt = 0;
 };
 
-// One device. All functions may be called from many threads at once. The caller's current context
-// is left as found; the session works in the device's primary context.
+// One device. Every function may be called from many threads at once, the destructor apart. The
+// caller's current context is left as found; the session works in the device's primary context. In
+// a child of fork() every function fails with kDriverError: no CUDA driver survives a fork, so a
+// child opens its own session.
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(const Options& options);
@@ -56,6 +58,12 @@ class Session {
   // A kernel good for any lengths. Compiles at most once per kernel.
   // kUnsupportedProblem lists each family's refusals.
   Result<Kernel> prepare(const Problem& problem);
+
+  // Prepares them all on `jobs` threads (0 = one per processor), so that later calls find them.
+  // `progress` (may be null) is called after each, never by two threads at once. Every failure
+  // becomes a reason of the error; the others are prepared nevertheless.
+  Status prefetch(std::span<const Problem> problems, int jobs,
+                  const std::function<void(int64_t done, int64_t total)>& progress);
 
   DeviceInfo device() const;
   CacheCounters cache_counters() const;
@@ -71,11 +79,12 @@ class Session {
   struct Impl;  // private to runtime/
 
  private:
+  friend struct SessionAccess;  // runtime/session_access.h
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
 // "0.1.0"
-const char* tilewright_version();
+extern "C" const char* tilewright_version();
 
 }  // namespace tilewright

@@ -1,0 +1,141 @@
+#include "tilewright/kernel.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+
+#include "core/check.h"
+#include "generator/plan_forward.h"
+#include "runtime/kernel_state.h"
+#include "runtime/tensor_check.h"
+
+namespace tilewright {
+namespace {
+
+// Fills in what the shape leaves to the problem and lists what does not fit.
+class ShapeCompleter {
+ public:
+  // `value`: the shape's dim. `fixed`: the problem's one, which must match if `binding`.
+  int64_t complete(std::string_view name, int64_t value, std::optional<int64_t> fixed,
+                   bool binding) {
+    if (value == kFromProblem && !fixed) {
+      add("{} is in neither the shape nor the problem", name);
+    } else if (value != kFromProblem && value < 0) {
+      add("{} is {}, which is negative", name, value);
+    } else if (value != kFromProblem && binding && fixed && value != *fixed) {
+      add("{} is {}, the problem fixes {}", name, value, *fixed);
+    }
+    return value == kFromProblem ? fixed.value_or(0) : value;
+  }
+
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    faults_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Status status() && {
+    if (faults_.empty()) return {};
+    Error error = make_error(ErrorCode::kInvalidArgument, "{}", faults_.front());
+    if (faults_.size() > 1) error.reasons = std::move(faults_);
+    return error;
+  }
+
+ private:
+  std::vector<std::string> faults_;
+};
+
+Result<Shape> complete_shape(const Problem& problem, const Shape& given) {
+  ShapeCompleter completer;
+  Shape shape;
+  // Lengths and batch of the problem are hints: a kernel serves any.
+  shape.batch = completer.complete("batch", given.batch, problem.batch, false);
+  shape.seqlen_q = completer.complete("seqlen_q", given.seqlen_q, problem.seqlen_q, false);
+  shape.seqlen_k = completer.complete("seqlen_k", given.seqlen_k, problem.seqlen_k, false);
+  shape.num_heads_q =
+      completer.complete("num_heads_q", given.num_heads_q, problem.num_heads_q, true);
+  const std::optional<int64_t> heads_kv =
+      problem.num_heads_kv ? problem.num_heads_kv : std::optional(shape.num_heads_q);
+  shape.num_heads_kv = completer.complete("num_heads_kv", given.num_heads_kv, heads_kv,
+                                          problem.num_heads_kv.has_value());
+  const bool divides = shape.num_heads_kv == 0 ? shape.num_heads_q == 0
+                                               : shape.num_heads_q % shape.num_heads_kv == 0;
+  if (!divides) {
+    completer.add("num_heads_q = {} is not a multiple of num_heads_kv = {}", shape.num_heads_q,
+                  shape.num_heads_kv);
+  }
+  TW_TRY(std::move(completer).status());
+  return shape;
+}
+
+// Geometry and parameters of a launch, everything checked.
+Result<ForwardLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& plan,
+                                  const LaunchTensors& tensors) {
+  TW_ASSIGN(const Shape shape, complete_shape(state.problem, plan.shape));
+  TW_ASSIGN(ForwardLaunch launch,
+            plan_forward(state.problem, state.config, state.device->arch(), shape));
+  TW_TRY(bind_forward_tensors(state.problem, shape, tensors, launch.params));
+  return launch;
+}
+
+}  // namespace
+
+Result<LaunchPlan> Kernel::plan(const Shape& given) const {
+  TW_ASSIGN(const Shape shape, complete_shape(state_->problem, given));
+  TW_ASSIGN(const ForwardLaunch launch,
+            plan_forward(state_->problem, state_->config, state_->device->arch(), shape));
+  return LaunchPlan{.shape = shape,
+                    .grid = launch.geometry.grid,
+                    .block = launch.geometry.block,
+                    .cluster = launch.geometry.cluster,
+                    .shared_bytes = static_cast<uint32_t>(launch.geometry.shared_bytes),
+                    .workspace_bytes = 0,
+                    .empty = launch.empty,
+                    .tensors = forward_requirements(state_->problem, shape)};
+}
+
+Status Kernel::launch(CUstream_st* stream, const LaunchPlan& plan,
+                      const LaunchTensors& tensors) const {
+  const Device& device = *state_->device;
+  TW_TRY(device.check_process());
+  TW_ASSIGN(ForwardLaunch launch, bind_launch(*state_, plan, tensors));
+  if (launch.empty) return {};
+  const ScopedContext context(device.driver(), device.context());
+  TW_TRY(context.status());
+  const auto& [grid, block, cluster, shared_bytes] = launch.geometry;
+  void* parameters[] = {&launch.params};
+  const CUresult result = device.driver().launch_kernel(
+      state_->module->function(), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+      static_cast<unsigned int>(shared_bytes), stream, parameters, nullptr);
+  if (result == CUDA_SUCCESS) return {};
+  return device.driver().check(
+      result, fmt::format("cannot launch {} for '{}' with grid {}x{}x{}", entry_name(),
+                          state_->problem.to_string(), grid.x, grid.y, grid.z));
+}
+
+Result<std::vector<std::byte>> Kernel::pack_params(const LaunchPlan& plan,
+                                                   const LaunchTensors& tensors) const {
+  TW_ASSIGN(const ForwardLaunch launch, bind_launch(*state_, plan, tensors));
+  std::vector<std::byte> bytes(sizeof launch.params);
+  std::memcpy(bytes.data(), &launch.params, bytes.size());
+  return bytes;
+}
+
+const Problem& Kernel::problem() const { return state_->problem; }
+std::string Kernel::config_text() const { return to_string(state_->config); }
+std::string_view Kernel::provenance() const { return state_->provenance; }
+const KernelResources& Kernel::resources() const { return state_->binary->code.resources; }
+BinaryOrigin Kernel::origin() const { return state_->origin; }
+double Kernel::compile_seconds() const {
+  return state_->origin == BinaryOrigin::kCompiled ? state_->binary->code.seconds : 0;
+}
+
+std::string_view Kernel::source() const { return state_->binary->source; }
+std::span<const std::byte> Kernel::cubin() const {
+  return std::as_bytes(std::span(state_->binary->code.cubin));
+}
+std::string_view Kernel::ptx() const { return state_->binary->code.ptx; }
+std::string_view Kernel::entry_name() const { return state_->binary->entry_name; }
+CUfunc_st* Kernel::function() const { return state_->module->function(); }
+
+}  // namespace tilewright

@@ -1,0 +1,24 @@
+// What a Kernel shares among its copies.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/any_config.h"
+#include "runtime/cache.h"
+#include "runtime/device.h"
+#include "tilewright/kernel.h"
+
+namespace tilewright {
+
+struct Kernel::State {
+  std::shared_ptr<const Device> device;
+  std::shared_ptr<const Module> module;
+  BinaryPtr binary;
+  BinaryOrigin origin = BinaryOrigin::kCompiled;
+  Problem problem;
+  AnyConfig config;
+  std::string provenance;
+};
+
+}  // namespace tilewright
