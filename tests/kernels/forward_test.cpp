@@ -1,45 +1,16 @@
 // Forward attention on emulated devices against fp64, problem by problem (tests/support/shapes.h).
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "autotune/trial.h"
-#include "core/check.h"
 #include "tests/support/emulated_session.h"
+#include "tests/support/forward_run.h"
 #include "tests/support/shapes.h"
 
 namespace tilewright::testing {
 namespace {
 
-constexpr uint64_t kSeed = 7;
-
-// "" if the problem runs and is right, else why not.
-std::string run_and_verify(const std::string& device, const std::string& text,
-                           const TrialOptions& options) {
-  const Result<Problem> problem = Problem::parse(text);
-  if (!problem.ok()) return problem.error().to_string();
-  Session& session = shared_session(device);
-  const Result<Kernel> kernel = session.prepare(*problem);
-  if (!kernel.ok()) return kernel.error().to_string();
-  const Result<reference::Sizes> sizes = trial_sizes(*problem);
-  if (!sizes.ok()) return sizes.error().to_string();
-  const TrialInputs inputs = random_inputs(*problem, *sizes, kSeed);
-  const Result<TrialOutputs> outputs = run_trial(session, *kernel, *sizes, inputs, options);
-  if (!outputs.ok()) {
-    return outputs.error().to_string() + "\n" + last_emulator_report() + "\nrepeat with " +
-           reproducer(*problem, kSeed);
-  }
-  const Result<Verdict> verdict = verify(*problem, *sizes, inputs, *outputs);
-  if (!verdict.ok()) return verdict.error().to_string();
-  if (verdict->ok()) return "";
-  return verdict->detail() + "\nconfig " + kernel->config_text() + "\nrepeat with " +
-         reproducer(*problem, kSeed);
-}
-
 class Forward : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Forward, MatchesReference) {
-  EXPECT_EQ(run_and_verify("emulated:a100", GetParam(), {.gaps = true, .repeat = 1}), "");
-}
+TEST_P(Forward, MatchesReference) { EXPECT_EQ(run_and_verify({.problem = GetParam()}), ""); }
 
 INSTANTIATE_TEST_SUITE_P(Smoke, Forward, ::testing::ValuesIn(forward_smoke()),
                          [](const auto& info) { return test_name(info.param); });
@@ -55,7 +26,7 @@ class ForwardSchedules : public ::testing::TestWithParam<std::tuple<ScheduleCase
 TEST_P(ForwardSchedules, MatchesReference) {
   const auto& [schedule, problem] = GetParam();
   const ScopedEmulatorSettings scope(schedule.settings);
-  EXPECT_EQ(run_and_verify("emulated:a100", problem, {.gaps = true, .repeat = 2}), "");
+  EXPECT_EQ(run_and_verify({.problem = problem, .options = {.gaps = true, .repeat = 2}}), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -78,7 +49,7 @@ class ForwardDevices : public ::testing::TestWithParam<std::tuple<const char*, s
 
 TEST_P(ForwardDevices, MatchesReference) {
   const auto& [device, problem] = GetParam();
-  EXPECT_EQ(run_and_verify(std::string("emulated:") + device, problem, {.gaps = true}), "");
+  EXPECT_EQ(run_and_verify({.device = std::string("emulated:") + device, .problem = problem}), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,0 +1,66 @@
+// Random forward problems from a printed seed: every option crossed with odd sizes.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <random>
+
+#include "core/check.h"
+#include "tests/support/forward_run.h"
+
+namespace tilewright::testing {
+namespace {
+
+class RandomProblem {
+ public:
+  explicit RandomProblem(uint64_t seed) : random_(seed) {}
+
+  std::string make() {
+    const int64_t group = pick<int64_t>({1, 1, 2, 3, 8});
+    const int64_t heads_kv = pick<int64_t>({1, 2});
+    // Few head dims, so that few kernels are compiled; the rest of a problem is free.
+    const int64_t dim = pick<int64_t>({8, 40, 64, 80, 128});
+    const int64_t dim_v = pick<int64_t>({dim, dim, dim == 64 ? 48 : 64});
+    std::string text = fmt::format("b{} hq{} hkv{} q{} k{} qk{} v{} {}", between(1, 2),
+                                   group * heads_kv, heads_kv, between(1, 150), between(0, 200),
+                                   dim, dim_v, pick<const char*>({"fp16", "bf16"}));
+    text += pick<std::string>({"", " causal", " causal", " causal=top-left",
+                               fmt::format(" window={},{}", between(0, 90), between(0, 90))});
+    text += pick<std::string>({"", "", "", fmt::format(" softcap={}", between(1, 40))});
+    text += pick<std::string>({"", "", fmt::format(" scale=0.{}", between(1, 9))});
+    text += pick<std::string>({"", "", " layout=bhsd"});
+    text += pick<std::string>({"", "", "", " strided"});
+    return text;
+  }
+
+ private:
+  int64_t between(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  template <class T>
+  T pick(std::vector<T> choices) {
+    return choices[static_cast<size_t>(between(0, static_cast<int64_t>(choices.size()) - 1))];
+  }
+  std::mt19937_64 random_;
+};
+
+// TILEWRIGHT_FUZZ_SEED and TILEWRIGHT_FUZZ_CASES repeat or widen a run.
+uint64_t from_environment(const char* name, uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+TEST(ForwardFuzz, RandomProblemsMatchReference) {
+  const uint64_t seed = from_environment("TILEWRIGHT_FUZZ_SEED", 20261130);
+  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 40);
+  RecordProperty("seed", std::to_string(seed));
+  RandomProblem random(seed);
+  for (uint64_t index = 0; index < cases; ++index) {
+    const std::string problem = random.make();
+    EXPECT_EQ(run_and_verify({.problem = problem, .seed = seed + index}), "")
+        << "seed " << seed << ", case " << index;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::testing

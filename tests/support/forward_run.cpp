@@ -1,0 +1,51 @@
+#include "tests/support/forward_run.h"
+
+#include "core/check.h"
+#include "runtime/session_access.h"
+#include "tests/support/emulated_session.h"
+
+namespace tilewright::testing {
+namespace {
+
+Result<Kernel> prepare(Session& session, const Problem& problem,
+                       const std::optional<AnyConfig>& config) {
+  if (config) return SessionAccess::prepare_with_config(session, problem, *config);
+  return session.prepare(problem);
+}
+
+std::string explain(const std::string& what, const ForwardRun& run, const Problem& problem,
+                    const Kernel& kernel) {
+  return fmt::format("{}\n{}\n{} on {}\nrepeat with {}", what, last_emulator_report(),
+                     kernel.config_text(), run.device, reproducer(problem, run.seed));
+}
+
+}  // namespace
+
+std::string run_and_verify(const ForwardRun& run) {
+  const Result<Problem> problem = Problem::parse(run.problem);
+  if (!problem.ok()) return problem.error().to_string();
+  Session& session = shared_session(run.device);
+  const Result<Kernel> kernel = prepare(session, *problem, run.config);
+  if (!kernel.ok()) return kernel.error().to_string();
+  const Result<reference::Sizes> sizes = trial_sizes(*problem);
+  if (!sizes.ok()) return sizes.error().to_string();
+  const TrialInputs inputs = random_inputs(*problem, *sizes, run.seed);
+  const Result<TrialOutputs> outputs = run_trial(session, *kernel, *sizes, inputs, run.options);
+  if (!outputs.ok()) return explain(outputs.error().to_string(), run, *problem, *kernel);
+  const Result<Verdict> verdict = verify(*problem, *sizes, inputs, *outputs);
+  if (!verdict.ok()) return verdict.error().to_string();
+  return verdict->ok() ? "" : explain(verdict->detail(), run, *problem, *kernel);
+}
+
+TrialOutputs outputs_of(const ForwardRun& run, const TrialInputs& inputs) {
+  const Result<Problem> problem = Problem::parse(run.problem);
+  Session& session = shared_session(run.device);
+  Result<Kernel> kernel = prepare(session, *problem, run.config);
+  TW_CHECK(kernel.ok(), "{}", kernel.error().to_string());
+  const Result<reference::Sizes> sizes = trial_sizes(*problem);
+  Result<TrialOutputs> outputs = run_trial(session, *kernel, *sizes, inputs, run.options);
+  TW_CHECK(outputs.ok(), "{}\n{}", outputs.error().to_string(), last_emulator_report());
+  return *std::move(outputs);
+}
+
+}  // namespace tilewright::testing

@@ -1,0 +1,29 @@
+// One forward problem, run on an emulated device and judged: what every kernel test does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "autotune/trial.h"
+#include "core/any_config.h"
+
+namespace tilewright::testing {
+
+struct ForwardRun {
+  std::string device = "emulated:a100";
+  std::string problem;
+  uint64_t seed = 7;
+  TrialOptions options = {.gaps = true};
+  std::optional<AnyConfig> config;  // else the generator's choice
+};
+
+// "" if the problem runs and is right; else what is wrong, the emulator's report, the config and
+// the command that repeats it.
+std::string run_and_verify(const ForwardRun& run);
+
+// The outputs of a run with given inputs, for tests that compare runs with each other. Ends the
+// test program on an error.
+TrialOutputs outputs_of(const ForwardRun& run, const TrialInputs& inputs);
+
+}  // namespace tilewright::testing
