@@ -26,6 +26,11 @@ struct ForwardSm80Config {
   constexpr int rows_per_warp() const { return tile_m / num_warps; }
   // The inner size of Q·K in steps of the MMA: what head_dim_qk costs.
   constexpr int head_dim_qk_padded() const { return (head_dim_qk + 15) / 16 * 16; }
+  // MMA fragments: of 16 rows of a warp, 16 of the inner dimension, 8 keys, 8 output columns.
+  constexpr int row_fragments() const { return rows_per_warp() / 16; }
+  constexpr int depth_fragments() const { return head_dim_qk_padded() / 16; }
+  constexpr int key_fragments() const { return tile_n / 8; }
+  constexpr int out_fragments() const { return head_dim_v / 8; }
   constexpr int q_bytes() const { return tile_m * head_dim_qk_padded() * 2; }
   constexpr int stage_bytes() const { return tile_n * (head_dim_qk_padded() + head_dim_v) * 2; }
   // Q in registers leaves its shared memory before the last stage is first filled, so the two

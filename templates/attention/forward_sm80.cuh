@@ -1,0 +1,460 @@
+// Forward attention on mma.sync.m16n8k16, for sm_80 and up.
+//
+// A block computes tile_m query rows of one (batch, head): warp w owns rows_per_warp rows of it and
+// never exchanges data with other warps but for the shared K and V tiles. It walks the key tiles
+// that its rows can see, masked ones first, and for each: S = Q·Kᵀ, online softmax (softmax.cuh),
+// O += P·V with P converted in registers to an A operand. O and the row statistics stay in
+// registers throughout.
+//
+// K and V tiles come by cp.async into a ring of `stages` slots.
+//   stages = 1: V of a step is loaded under S = Q·Kᵀ, K of the next step under softmax and P·V;
+//               two barriers a step. Meant to run with two or more blocks per SM.
+//   stages > 1: K and V of step s + stages − 1 are requested at the start of step s, into the slot
+//               that step s − 1 left; one barrier a step.
+// Who waits for whom: a thread waits for its own copies (cp_async_wait), then a barrier publishes
+// them to all warps and at the same time says that every warp has left the slot filled next.
+//
+// Shared memory: stages x { K tile | V tile }, then Q; with q_in_registers and stages > 1, Q lies
+// over the last slot, which is first filled after every warp has taken its Q.
+#pragma once
+
+#include "attention/config.h"
+#include "attention/masks.cuh"
+#include "attention/params.h"
+#include "attention/softmax.cuh"
+#include "attention/tile.cuh"
+#include "attention/types.h"
+#include "ptx/cp_async.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/warp.cuh"
+
+namespace tilewright::attention {
+
+template <bool kCondition, class A, class B>
+struct Select {
+  using Type = A;
+};
+template <class A, class B>
+struct Select<false, A, B> {
+  using Type = B;
+};
+
+template <ForwardSm80Config kConfig>
+struct ForwardSm80 {
+  static_assert(kConfig.dtype == Dtype::kFloat16 || kConfig.dtype == Dtype::kBFloat16,
+                "forward_sm80 takes fp16 and bf16");
+  static_assert(kConfig.head_dim_qk % 8 == 0 && kConfig.head_dim_qk >= 8 &&
+                    kConfig.head_dim_qk <= 256,
+                "head_dim_qk must be a multiple of 8 from 8 to 256");
+  static_assert(kConfig.head_dim_v % 8 == 0 && kConfig.head_dim_v >= 8 && kConfig.head_dim_v <= 256,
+                "head_dim_v must be a multiple of 8 from 8 to 256");
+  static_assert(kConfig.tile_n % 16 == 0 && kConfig.tile_n > 0,
+                "tile_n must be a multiple of 16, the inner size of P·V's MMA");
+  static_assert(kConfig.num_warps > 0 && kConfig.tile_m % kConfig.num_warps == 0 &&
+                    (kConfig.rows_per_warp() == 16 || kConfig.rows_per_warp() == 32),
+                "tile_m must be 16 or 32 rows per warp");
+  static_assert(kConfig.stages >= 1, "at least one stage");
+  static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
+
+  using QTile = SharedTile<kConfig.tile_m, kConfig.head_dim_qk_padded()>;
+  using KTile = SharedTile<kConfig.tile_n, kConfig.head_dim_qk_padded()>;
+  using VTile = SharedTile<kConfig.tile_n, kConfig.head_dim_v>;
+  template <class Tile, int kColumns>
+  using Loader = TileLoader<Tile, kColumns, kConfig.num_threads(), kConfig.strided>;
+  using QLoader = Loader<QTile, kConfig.head_dim_qk>;
+  using KLoader = Loader<KTile, kConfig.head_dim_qk>;
+  using VLoader = Loader<VTile, kConfig.head_dim_v>;
+  using Mask = typename Select<kConfig.row_range, RowRange<kConfig.tile_m, kConfig.tile_n>,
+                               AllVisible<kConfig.tile_m, kConfig.tile_n>>::Type;
+  static_assert(KeyMask<Mask>);
+
+  static_assert(KTile::bytes() + VTile::bytes() == kConfig.stage_bytes() &&
+                    QTile::bytes() == kConfig.q_bytes(),
+                "the config's sizes are those the host allocates");
+
+  using Softmax = OnlineSoftmax<2 * kConfig.row_fragments()>;
+  using Scores = float[kConfig.row_fragments()][kConfig.key_fragments()][4];
+  using Output = float[kConfig.row_fragments()][kConfig.out_fragments()][4];
+  // Fragments of Q for all steps of the inner dimension; unused unless q_in_registers.
+  using QRegisters = unsigned[kConfig.row_fragments()][kConfig.depth_fragments()][4];
+
+  // What a thread knows of its block's work, and its part of the operands.
+  struct Work {
+    int query_tile;
+    int batch;
+    int head;
+    int kv_head;
+  };
+
+  static __device__ __forceinline__ Work work_of_block(const ForwardParams& params) {
+    const unsigned block = ptx::block_index();
+    const unsigned num_tiles = static_cast<unsigned>(params.num_query_tiles);
+    const unsigned section_size = static_cast<unsigned>(params.section_size);
+    const unsigned section = block / (section_size * num_tiles);
+    const unsigned in_section = block - section * (section_size * num_tiles);
+    const unsigned first = section * section_size;
+    const unsigned after = static_cast<unsigned>(params.num_batch_heads) - first;
+    const unsigned pairs = after < section_size ? after : section_size;
+    const unsigned tile = in_section / pairs;
+    const int batch_head = static_cast<int>(first + in_section - tile * pairs);
+    const int batch = batch_head / params.num_heads_q;
+    const int head = batch_head - batch * params.num_heads_q;
+    return {static_cast<int>(num_tiles - 1 - tile), batch, head, head / params.group_size};
+  }
+
+  // Addresses within a tile of this lane's rows: A and V fragments take rows l % 16 and chunk
+  // l / 16, K (a B operand stored by rows of n) rows l % 8 + 8·(l / 16) and chunk (l / 8) % 2, so
+  // that each B fragment is a pair of adjacent registers, as HMMA wants it.
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  static __device__ __forceinline__ FragmentAddress<QTile> q_address() {
+    return {warp() * kConfig.rows_per_warp() + lane() % 16, lane() / 16};
+  }
+  static __device__ __forceinline__ FragmentAddress<KTile> k_address() {
+    return {lane() % 8 + lane() / 16 * 8, lane() / 8 % 2};
+  }
+  static __device__ __forceinline__ FragmentAddress<VTile> v_address() {
+    return {lane() % 16, lane() / 16};
+  }
+
+  static __device__ __forceinline__ void load_q_registers(QRegisters& q, unsigned q_tile) {
+    const FragmentAddress<QTile> address = q_address();
+#pragma unroll
+    for (int m = 0; m < kConfig.row_fragments(); ++m) {
+#pragma unroll
+      for (int depth = 0; depth < kConfig.depth_fragments(); ++depth) {
+        ptx::ldmatrix_x4(q[m][depth], address.at(q_tile, 16 * m, depth));
+      }
+    }
+  }
+
+  // S = Q·Kᵀ
+  static __device__ __forceinline__ void compute_scores(Scores& scores, const QRegisters& q,
+                                                        unsigned q_tile, unsigned k_tile) {
+    const FragmentAddress<QTile> q_from = q_address();
+    const FragmentAddress<KTile> k_from = k_address();
+#pragma unroll
+    for (int m = 0; m < kConfig.row_fragments(); ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.key_fragments(); ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[m][n][i] = 0.0f;
+      }
+    }
+#pragma unroll
+    for (int depth = 0; depth < kConfig.depth_fragments(); ++depth) {
+      unsigned a[kConfig.row_fragments()][4];
+#pragma unroll
+      for (int m = 0; m < kConfig.row_fragments(); ++m) {
+        if constexpr (kConfig.q_in_registers) {
+#pragma unroll
+          for (int r = 0; r < 4; ++r) a[m][r] = q[m][depth][r];
+        } else {
+          ptx::ldmatrix_x4(a[m], q_from.at(q_tile, 16 * m, depth));
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kConfig.key_fragments(); n += 2) {
+        unsigned b[4];
+        ptx::ldmatrix_x4(b, k_from.at(k_tile, 8 * n, depth));
+#pragma unroll
+        for (int m = 0; m < kConfig.row_fragments(); ++m) {
+          mma_m16n8k16<kConfig.dtype>(scores[m][n], a[m], b[0], b[1]);
+          mma_m16n8k16<kConfig.dtype>(scores[m][n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void apply_softcap(Scores& scores, float tanh_scale) {
+#pragma unroll
+    for (int m = 0; m < kConfig.row_fragments(); ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.key_fragments(); ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[m][n][i] = tanh_accurate(scores[m][n][i] * tanh_scale);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void apply_mask(Scores& scores, const Mask& mask,
+                                                    int first_query, int first_key) {
+#pragma unroll
+    for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
+      const auto visible = mask.row(first_query + row_offset(row));
+#pragma unroll
+      for (int n = 0; n < kConfig.key_fragments(); ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int key = first_key + 8 * n + lane() % 4 * 2 + i;
+          if (!visible.visible(key)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ int first_query_of_warp(const Work& work) {
+    return work.query_tile * kConfig.tile_m + warp() * kConfig.rows_per_warp();
+  }
+
+  // Row of a thread's `row`-th row, from the first one of its warp.
+  static __device__ __forceinline__ int row_offset(int row) { return lane() / 4 + 8 * row; }
+
+  // Scores become weights; the output so far is brought to the new maximum.
+  template <bool kMasked>
+  static __device__ __forceinline__ void compute_weights(Scores& scores, Output& out,
+                                                         Softmax& softmax, float scale_log2) {
+#pragma unroll
+    for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
+      const float rescale = softmax.template update<kMasked, 2 * kConfig.key_fragments()>(
+          row, scale_log2,
+          [&](int j) -> float& { return scores[row / 2][j / 2][row % 2 * 2 + j % 2]; });
+#pragma unroll
+      for (int n = 0; n < kConfig.out_fragments(); ++n) {
+        out[row / 2][n][row % 2 * 2] *= rescale;
+        out[row / 2][n][row % 2 * 2 + 1] *= rescale;
+      }
+    }
+  }
+
+  // O += P·V
+  static __device__ __forceinline__ void accumulate_output(Output& out, const Scores& weights,
+                                                           unsigned v_tile) {
+    const FragmentAddress<VTile> v_from = v_address();
+#pragma unroll
+    for (int key = 0; key < kConfig.tile_n / 16; ++key) {
+      // Two accumulator fragments side by side are one A fragment, once packed.
+      unsigned a[kConfig.row_fragments()][4];
+#pragma unroll
+      for (int m = 0; m < kConfig.row_fragments(); ++m) {
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const float(&pair)[4] = weights[m][2 * key + r / 2];
+          a[m][r] = pack<kConfig.dtype>(pair[r % 2 * 2], pair[r % 2 * 2 + 1]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n + 1 < kConfig.out_fragments(); n += 2) {
+        unsigned b[4];
+        ptx::ldmatrix_x4_trans(b, v_from.at(v_tile, 16 * key, n / 2));
+#pragma unroll
+        for (int m = 0; m < kConfig.row_fragments(); ++m) {
+          mma_m16n8k16<kConfig.dtype>(out[m][n], a[m], b[0], b[1]);
+          mma_m16n8k16<kConfig.dtype>(out[m][n + 1], a[m], b[2], b[3]);
+        }
+      }
+      if constexpr (kConfig.out_fragments() % 2 == 1) {
+        unsigned b[2];
+        ptx::ldmatrix_x2_trans(b, v_from.at(v_tile, 16 * key, kConfig.out_fragments() / 2));
+#pragma unroll
+        for (int m = 0; m < kConfig.row_fragments(); ++m) {
+          mma_m16n8k16<kConfig.dtype>(out[m][kConfig.out_fragments() - 1], a[m], b[0], b[1]);
+        }
+      }
+    }
+  }
+
+  // Four lanes hold 2 columns each of every 8-column fragment of their row; after exchanging words
+  // each holds the 8 columns of one fragment out of four, and stores them at once.
+  static __device__ __forceinline__ Chunk gather_quad(unsigned (&words)[4]) {
+    const bool odd = lane() & 1;
+    const bool upper = lane() & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const unsigned received = ptx::shuffle_xor<1>(odd ? words[i] : words[i + 1]);
+      (odd ? words[i] : words[i + 1]) = received;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const unsigned received = ptx::shuffle_xor<2>(upper ? words[i] : words[i + 2]);
+      (upper ? words[i] : words[i + 2]) = received;
+    }
+    return {{words[0], words[1], words[2], words[3]}};
+  }
+
+  static __device__ __forceinline__ void store_chunk(char* to, const Chunk& chunk,
+                                                     long long dim_bytes) {
+    if constexpr (kConfig.strided) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const unsigned word = chunk.words[i];
+        *reinterpret_cast<unsigned short*>(to + 2 * i * dim_bytes) =
+            static_cast<unsigned short>(word);
+        *reinterpret_cast<unsigned short*>(to + (2 * i + 1) * dim_bytes) =
+            static_cast<unsigned short>(word >> 16);
+      }
+    } else {
+      *reinterpret_cast<Chunk*>(to) = chunk;
+    }
+  }
+
+  // Asks for its work anew rather than keeping it through the loop: registers are the scarcest
+  // resource there.
+  static __device__ __forceinline__ void store_output(const ForwardParams& params,
+                                                      const Output& out, Softmax& softmax) {
+    softmax.finish();
+    const Work work = work_of_block(params);
+    const TensorStrides& strides = params.out_strides;
+    const long long dim_bytes = kConfig.strided ? strides.dim * 2 : 2;
+    const int chunk_offset = lane() % 4 * kChunkElements;
+    char* const out_of_lane = static_cast<char*>(params.out) +
+                              (work.batch * strides.batch + work.head * strides.head) * 2 +
+                              chunk_offset * dim_bytes;
+    float* const lse =
+        params.lse +
+        (static_cast<long long>(work.batch) * params.num_heads_q + work.head) * params.seqlen_q;
+#pragma unroll
+    for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
+      const float inverse_sum = softmax.inverse_sum(row);
+      Chunk chunks[ceil_div(kConfig.out_fragments(), 4)];
+#pragma unroll
+      for (int n = 0; n < kConfig.out_fragments(); n += 4) {
+        unsigned words[4] = {};
+#pragma unroll
+        for (int i = 0; i < 4 && n + i < kConfig.out_fragments(); ++i) {
+          const float(&pair)[4] = out[row / 2][n + i];
+          words[i] = pack<kConfig.dtype>(pair[row % 2 * 2] * inverse_sum,
+                                         pair[row % 2 * 2 + 1] * inverse_sum);
+        }
+        chunks[n / 4] = gather_quad(words);
+      }
+      const int query = first_query_of_warp(work) + row_offset(row);
+      if (query >= params.seqlen_q) continue;
+      if (params.lse != nullptr && lane() % 4 == 0) lse[query] = softmax.log_sum(row);
+      char* const to = out_of_lane + query * strides.row * 2;
+#pragma unroll
+      for (int n = 0; n < kConfig.out_fragments(); n += 4) {
+        if (n + 4 <= kConfig.out_fragments() || n + lane() % 4 < kConfig.out_fragments()) {
+          store_chunk(to + n * kChunkElements * dim_bytes, chunks[n / 4], dim_bytes);
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void run(const ForwardParams& params, unsigned shared) {
+    const Work work = work_of_block(params);
+    const int thread = static_cast<int>(threadIdx.x);
+    const int first_query = first_query_of_warp(work);
+    const unsigned q_tile = shared + kConfig.q_offset();
+    const Mask mask(params);
+    const KeyTiles tiles = mask.key_tiles(work.query_tile);
+    const int num_steps = tiles.num_steps();
+
+    Output out = {};
+    Softmax softmax;
+    if (num_steps > 0) {
+      const QLoader q_loader(params.q, params.q_strides, work.batch, work.head, thread);
+      const KLoader k_loader(params.k, params.k_strides, work.batch, work.kv_head, thread);
+      const VLoader v_loader(params.v, params.v_strides, work.batch, work.kv_head, thread);
+      q_loader.template load<true>(q_tile, work.query_tile * kConfig.tile_m, params.seqlen_q);
+      // Q and the first K (and V) tile come in separate groups, so that Q can be waited for alone.
+      ptx::cp_async_commit();
+      k_loader.template load<true>(shared, tiles.tile(0) * kConfig.tile_n, params.seqlen_k);
+      if constexpr (kConfig.stages > 1) {
+        v_loader.template load<true>(shared + KTile::bytes(), tiles.tile(0) * kConfig.tile_n,
+                                     params.seqlen_k);
+      }
+      ptx::cp_async_commit();
+#pragma unroll
+      for (int step = 1; step < kConfig.stages - 1; ++step) {
+        if (step < num_steps) load_stage(k_loader, v_loader, shared, step, tiles.tile(step));
+        ptx::cp_async_commit();
+      }
+
+      QRegisters q;
+      if constexpr (kConfig.q_in_registers) {
+        ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 1 : 1)>();
+        __syncthreads();
+        load_q_registers(q, q_tile);
+      }
+
+      Pipeline pipeline = {shared, 0};
+      int step = 0;
+      const int num_masked_steps = tiles.num_masked_steps();
+      for (; step < num_masked_steps; ++step) {
+        run_step<true>(params, k_loader, v_loader, mask, tiles, step, first_query, q, q_tile,
+                       pipeline, softmax, out);
+      }
+      for (; step < num_steps; ++step) {
+        run_step<false>(params, k_loader, v_loader, mask, tiles, step, first_query, q, q_tile,
+                        pipeline, softmax, out);
+      }
+    }
+    store_output(params, out, softmax);
+  }
+
+  // The slot of the current step.
+  struct Pipeline {
+    unsigned shared;
+    int slot;
+
+    __device__ __forceinline__ unsigned stage(int index) const {
+      return shared + static_cast<unsigned>(index * kConfig.stage_bytes());
+    }
+    __device__ __forceinline__ int previous() const {
+      return slot == 0 ? kConfig.stages - 1 : slot - 1;
+    }
+    __device__ __forceinline__ void advance() { slot = slot == kConfig.stages - 1 ? 0 : slot + 1; }
+  };
+
+  static __device__ __forceinline__ void load_stage(const KLoader& k_loader,
+                                                    const VLoader& v_loader, unsigned shared,
+                                                    int slot, int tile) {
+    const unsigned stage = shared + static_cast<unsigned>(slot * kConfig.stage_bytes());
+    k_loader.template load<false>(stage, tile * kConfig.tile_n, 0);
+    v_loader.template load<false>(stage + KTile::bytes(), tile * kConfig.tile_n, 0);
+  }
+
+  template <bool kMasked>
+  static __device__ __forceinline__ void run_step(const ForwardParams& params,
+                                                  const KLoader& k_loader, const VLoader& v_loader,
+                                                  const Mask& mask, const KeyTiles& tiles, int step,
+                                                  int first_query, const QRegisters& q,
+                                                  unsigned q_tile, Pipeline& pipeline,
+                                                  Softmax& softmax, Output& out) {
+    const int num_steps = tiles.num_steps();
+    const int first_key = tiles.tile(step) * kConfig.tile_n;
+    const unsigned k_tile = pipeline.stage(pipeline.slot);
+    const unsigned v_tile = k_tile + KTile::bytes();
+    Scores scores;
+    if constexpr (kConfig.stages == 1) {
+      ptx::cp_async_wait<0>();
+      __syncthreads();
+      v_loader.template load<kMasked>(v_tile, first_key, params.seqlen_k);
+      ptx::cp_async_commit();
+      compute_scores(scores, q, q_tile, k_tile);
+      ptx::cp_async_wait<0>();
+      __syncthreads();
+      if (step + 1 < num_steps) {
+        k_loader.template load<false>(k_tile, tiles.tile(step + 1) * kConfig.tile_n, 0);
+        ptx::cp_async_commit();
+      }
+    } else {
+      ptx::cp_async_wait<kConfig.stages - 2>();
+      __syncthreads();
+      const int ahead = step + kConfig.stages - 1;
+      if (ahead < num_steps) {
+        load_stage(k_loader, v_loader, pipeline.shared, pipeline.previous(), tiles.tile(ahead));
+      }
+      ptx::cp_async_commit();
+      compute_scores(scores, q, q_tile, k_tile);
+      pipeline.advance();
+    }
+    if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
+    if constexpr (kMasked) apply_mask(scores, mask, first_query, first_key);
+    compute_weights<kMasked>(scores, out, softmax, params.scale_log2);
+    accumulate_output(out, scores, v_tile);
+  }
+};
+
+struct alignas(128) Shared {
+  char bytes[128];
+};
+
+template <ForwardSm80Config kConfig>
+__device__ __forceinline__ void forward_sm80_cta(const ForwardParams& params) {
+  extern __shared__ Shared shared[];
+  ForwardSm80<kConfig>::run(params, static_cast<unsigned>(__cvta_generic_to_shared(shared)));
+}
+
+}  // namespace tilewright::attention

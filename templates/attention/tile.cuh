@@ -1,0 +1,142 @@
+// Tiles of 16-bit elements in shared memory: a swizzled layout whose ldmatrix reads are free of
+// bank conflicts for every row length, and the copies that fill them from global memory.
+#pragma once
+
+#include "attention/params.h"
+#include "attention/types.h"
+#include "ptx/cp_async.cuh"
+
+namespace tilewright::attention {
+
+// Rows of kColumns elements, in chunks of 16 bytes. ldmatrix reads one chunk column of 8
+// consecutive rows at once, so these must fall on the 8 groups of four banks. With c chunks a row
+// and g = gcd(c, 8), row r starts at group r·c mod 8: 8/g rows take different multiples of g. The
+// remaining factor g comes from xor-ing the chunk index with (r / (8/g)) mod g, which stays inside
+// the row because g divides c.
+template <int kRows, int kColumns>
+struct SharedTile {
+  static_assert(kColumns % kChunkElements == 0, "rows of a tile are whole chunks of 8 elements");
+  static consteval int rows() { return kRows; }
+  static consteval int chunks() { return kColumns / kChunkElements; }
+  static consteval int row_bytes() { return chunks() * kChunkBytes; }
+  static consteval int bytes() { return kRows * row_bytes(); }
+  static consteval int swizzle_span() { return greatest_common_divisor(chunks(), 8); }
+  // The swizzle repeats after this many rows.
+  static consteval int period() { return 8; }
+
+  static constexpr int swizzle(int row) {
+    constexpr int kShift = log2_of_power(8 / swizzle_span());
+    return (row >> kShift) & (swizzle_span() - 1);
+  }
+  // Byte offset of a chunk.
+  static constexpr int offset(int row, int chunk) {
+    return row * row_bytes() + (chunk ^ swizzle(row)) * kChunkBytes;
+  }
+};
+
+// One lane's view of a tile for ldmatrix: its row is `row` plus multiples of 8 known at compile
+// time, its chunk `odd` (0 or 1) plus even numbers known at compile time. The chunk bits that the
+// swizzle moves are the low bits of the address, as rows are multiples of swizzle_span chunks and
+// tiles are 128-byte aligned; so one xor with an immediate steps through them.
+template <class Tile>
+struct FragmentAddress {
+  unsigned lane_offset;
+
+  __device__ __forceinline__ FragmentAddress(int row, int odd)
+      : lane_offset(static_cast<unsigned>(Tile::offset(row, odd))) {}
+
+  __device__ __forceinline__ unsigned at(unsigned tile_address, int row, int chunk_pair) const {
+    constexpr unsigned kMoved = Tile::swizzle_span() - 1;
+    const unsigned column = static_cast<unsigned>(2 * chunk_pair);
+    return ((tile_address + lane_offset) ^ ((column & kMoved) * kChunkBytes)) +
+           (column & ~kMoved) * kChunkBytes + static_cast<unsigned>(row * Tile::row_bytes());
+  }
+};
+
+// Fills tiles from the rows of one head of a tensor. Columns from kValidColumns on, and rows from
+// `rows_left` on, become zero: memory outside the tensor never reaches a result, not even as
+// 0 · NaN.
+template <class Tile, int kValidColumns, int kNumThreads, bool kStrided>
+struct TileLoader {
+  static consteval int valid_chunks() { return kValidColumns / kChunkElements; }
+  // Thread i handles chunk i % chunks of row i / chunks of every pass. A pass of a multiple of the
+  // swizzle's period leaves only immediates to add in shared memory.
+  static consteval int pass_rows() {
+    const int fitting = kNumThreads / Tile::chunks();
+    const int periodic =
+        fitting >= Tile::period() ? fitting / Tile::period() * Tile::period() : fitting;
+    return periodic < Tile::rows() ? periodic : Tile::rows();
+  }
+  static consteval int num_passes() { return ceil_div(Tile::rows(), pass_rows()); }
+  static consteval bool all_threads_load() { return pass_rows() * Tile::chunks() == kNumThreads; }
+  static_assert(pass_rows() > 0, "a row has more chunks than the block has threads");
+
+  const char* source;       // row 0 of the head: a valid address
+  const char* thread_base;  // this thread's chunk of the first pass
+  long long row_bytes;
+  long long dim_bytes;  // between elements; used by strided tensors only
+  int row;
+  int chunk;
+
+  __device__ __forceinline__ TileLoader(const void* tensor, const TensorStrides& strides,
+                                        long long batch, long long head, int thread)
+      : row_bytes(strides.row * 2),
+        dim_bytes(kStrided ? strides.dim * 2 : 2),
+        row(thread / Tile::chunks()),
+        chunk(thread % Tile::chunks()) {
+    source = static_cast<const char*>(tensor) + (batch * strides.batch + head * strides.head) * 2;
+    thread_base = source + row * row_bytes + chunk * kChunkElements * dim_bytes;
+  }
+
+  // Starts copying rows [first_row, first_row + Tile::rows()). kChecked: rows from `num_rows` of
+  // the tensor on do not exist.
+  template <bool kChecked>
+  __device__ __forceinline__ void load(unsigned tile_address, int first_row, int num_rows) const {
+    if (!all_threads_load() && row >= pass_rows()) return;
+    const char* from = thread_base + first_row * row_bytes;
+    const unsigned to = tile_address + static_cast<unsigned>(Tile::offset(row, chunk));
+#pragma unroll
+    for (int pass = 0; pass < num_passes(); ++pass) {
+      const int tile_row = row + pass * pass_rows();
+      if (num_passes() * pass_rows() != Tile::rows() && tile_row >= Tile::rows()) break;
+      unsigned address = to + static_cast<unsigned>(pass * pass_rows() * Tile::row_bytes());
+      if constexpr (pass_rows() % Tile::period() != 0) {
+        address = tile_address + static_cast<unsigned>(Tile::offset(tile_row, chunk));
+      }
+      copy_chunk<kChecked>(address, from, !kChecked || first_row + tile_row < num_rows);
+      from += pass_rows() * row_bytes;
+    }
+  }
+
+ private:
+  template <bool kChecked>
+  __device__ __forceinline__ void copy_chunk(unsigned address, const char* from,
+                                             bool row_exists) const {
+    constexpr bool kPadded = valid_chunks() != Tile::chunks();
+    const bool valid = row_exists && (!kPadded || chunk < valid_chunks());
+    if constexpr (kStrided) {
+      store_elements(address, from, valid);
+    } else if constexpr (kChecked || kPadded) {
+      ptx::cp_async_16_or_zero(address, valid ? from : source, valid);
+    } else {
+      ptx::cp_async_16(address, from);
+    }
+  }
+
+  __device__ __forceinline__ void store_elements(unsigned address, const char* from,
+                                                 bool valid) const {
+    Chunk elements = {};
+    if (valid) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const unsigned low = *reinterpret_cast<const unsigned short*>(from + 2 * i * dim_bytes);
+        const unsigned high =
+            *reinterpret_cast<const unsigned short*>(from + (2 * i + 1) * dim_bytes);
+        elements.words[i] = low | high << 16;
+      }
+    }
+    *static_cast<Chunk*>(__cvta_shared_to_generic(address)) = elements;
+  }
+};
+
+}  // namespace tilewright::attention
