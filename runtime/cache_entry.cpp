@@ -68,7 +68,7 @@ std::string title_of(std::string_view source) {
   return std::string(line);
 }
 
-std::string encode_entry(const Binary& binary, std::string_view family) {
+std::string encode_entry(const Binary& binary) {
   const std::string metadata = metadata_of(binary).dump();
   const std::array<std::string_view, kNumSections> sections = {
       metadata, binary.source, binary.code.ptx, binary.code.cubin, binary.code.log};
@@ -95,7 +95,9 @@ Result<Binary> decode_entry(std::string_view bytes, std::string_view key) {
   if (std::string_view(header.magic.data(), header.magic.size()) != kMagic) {
     return damaged("it is no kernel cache entry");
   }
-  if (header.format != kCacheFormat) return damaged("its format is another version's");
+  if (header.format != kCacheFormat || header.zero != 0) {
+    return damaged("its format is another version's");
+  }
   std::string_view rest = bytes.substr(sizeof header);
   if (checksum64(rest) != header.checksum) return damaged("its checksum is wrong");
 
