@@ -26,6 +26,7 @@ namespace tilewright::emulator::driver {
 struct Context;
 struct Stream;
 struct Graph;
+struct Capture;
 
 struct Device {
   DeviceProfile profile;
@@ -121,11 +122,8 @@ struct Event {
   CUevent handle = nullptr;
   CUcontext owner = nullptr;
   unsigned flags = 0;
-  std::mutex mutex;  // guards what follows
-  bool recorded = false;
-  // Set when it was recorded in a capturing stream.
-  std::weak_ptr<Graph> captured_graph;
-  uint64_t capture_id = 0;
+  // Guarded by Driver::graph_mutex: where it was last recorded, if that was in a capture.
+  std::weak_ptr<Capture> capture;
   std::vector<CUgraphNode> captured_nodes;
 };
 
@@ -155,12 +153,8 @@ struct StreamCallback {
   void* data = nullptr;
   CUstream stream = nullptr;
 };
-struct RecordEvent {
-  std::shared_ptr<Event> event;
-};
 struct Nothing {};
-using Operation =
-    std::variant<Nothing, KernelLaunch, Copy, Fill, HostCall, StreamCallback, RecordEvent>;
+using Operation = std::variant<Nothing, KernelLaunch, Copy, Fill, HostCall, StreamCallback>;
 
 struct GraphNode {
   CUgraphNode handle = nullptr;
@@ -191,14 +185,16 @@ struct GraphExec {
   std::vector<ExecNode> nodes;  // in an order that respects the dependencies
 };
 
+// Guarded by Driver::graph_mutex, as is a stream's part in it.
 struct Capture {
   std::shared_ptr<Graph> graph;
   uint64_t id = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
-  CUstream origin = nullptr;
-  std::atomic<bool> invalidated{false};
-  std::atomic<int> joined{0};  // other streams that take part and were not joined back
+  CUcontext context = nullptr;
+  bool blocking = false;  // the origin synchronises with the legacy stream
+  bool invalidated = false;
+  std::vector<std::weak_ptr<Stream>> streams;  // the origin first
 };
 
 struct Stream {
@@ -208,10 +204,8 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   unsigned long long id = 0;
-  std::mutex mutex;  // guards what follows
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> last_nodes;  // what the next captured node depends on
-  bool joined_back = true;              // a forked stream: its last node is waited for
 };
 
 struct MemoryPool {

@@ -57,13 +57,13 @@ class Driver {
   Registry<CUgraphExec, GraphExec> graph_execs;
   Registry<CUmemoryPool, MemoryPool> pools;
   std::mutex graph_mutex;
+  std::vector<std::shared_ptr<Capture>> captures;  // in progress; guarded by graph_mutex
 
   std::mutex allocation_mutex;  // guards both maps
   std::map<std::pair<Device*, CUdeviceptr>, DeviceAllocation> device_allocations;
   std::map<const void*, HostAllocation> host_allocations;
 
   std::atomic<uint64_t> next_id{1};
-  std::atomic<int> global_captures{0};  // captures in the mode that forbids unsafe calls anywhere
 
   Settings settings() const;
   template <class Change>
@@ -118,18 +118,29 @@ CUresult make_context(Device& device, unsigned flags, unsigned api_version, bool
 // Ends it and all that belongs to it. The handle must not be found any more.
 void end_context(Context& context);
 
-// --- streams and graphs (stream.cpp, execute.cpp)
+// --- streams, captures and graphs (stream.cpp, capture.cpp, execute.cpp)
 
-// Null and the special values 1 and 2 are resolved in the current context.
+// Null and the special values 1 and 2 are resolved in the current context. Naming the legacy stream
+// while a blocking stream captures breaks that capture: STREAM_CAPTURE_IMPLICIT.
 CUresult find_stream(CUstream handle, std::shared_ptr<Stream>* stream);
+// The same, breaking nothing.
+CUresult peek_stream(CUstream handle, std::shared_ptr<Stream>* stream);
+bool is_capturing(const Stream& stream);
+// For calls that wait or query: STREAM_CAPTURE_UNSUPPORTED, and the capture is broken.
+CUresult refuse_in_capture(Stream& stream);
+// The stream is about to go: a capture it takes part in is broken, and over if it began there.
+void leave_capture(const std::shared_ptr<Stream>& stream);
 // Executes the operation now, or adds it to the stream's capture.
 CUresult enqueue(Stream& stream, Operation operation);
 // Runs one operation on the context's device. A kernel's fault is kept in the context and does not
 // show in the result.
 CUresult execute(Context& context, const Operation& operation);
-// What a call that a global or own thread-local capture forbids must pass first; invalidates the
-// capture otherwise.
+// What a call that a global or own thread-local capture forbids must pass first; breaks the capture
+// otherwise.
 CUresult check_unsafe_call();
+// Appends a node to the graph. graph_mutex held.
+CUgraphNode add_node(const std::shared_ptr<Graph>& graph, std::shared_ptr<Context> context,
+                     Operation operation, std::vector<CUgraphNode> dependencies);
 
 // --- modules (module.cpp, function.cpp)
 

@@ -1,0 +1,214 @@
+// Executes what streams and graphs hold: copies, fills, kernels, host calls.
+#include <cstdio>
+#include <cstring>
+
+#include "core/threads.h"
+#include "emulator/driver/state.h"
+
+namespace tilewright::emulator::driver {
+namespace {
+
+// One end of a copy: host bytes, or an address in a device's memory.
+struct Endpoint {
+  DeviceMemory* memory = nullptr;  // null: host
+  uint64_t address = 0;            // of the region's first byte
+  uint64_t row_pitch = 0;
+  uint64_t plane_pitch = 0;
+};
+
+struct EndpointFields {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  size_t x, y, z, pitch, height;
+};
+
+bool is_device_address(const DeviceMemory& memory, uint64_t address) {
+  return address >= kGlobalBase && address - kGlobalBase < memory.span_bytes();
+}
+
+// Bytes from the first to one past the last of the region; false if that overflows 64 bits.
+bool extent_of(const Endpoint& end, const CUDA_MEMCPY3D& region, uint64_t* bytes) {
+  uint64_t rows = 0, planes = 0;
+  return !__builtin_mul_overflow(end.row_pitch, region.Height - 1, &rows) &&
+         !__builtin_mul_overflow(end.plane_pitch, region.Depth - 1, &planes) &&
+         !__builtin_add_overflow(rows, planes, bytes) &&
+         !__builtin_add_overflow(*bytes, region.WidthInBytes, bytes);
+}
+
+CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, DeviceMemory* memory,
+                 const char* name, Endpoint* end) {
+  uint64_t address = fields.device;
+  switch (fields.type) {
+    case CU_MEMORYTYPE_HOST:
+      address = reinterpret_cast<uint64_t>(fields.host);
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+      end->memory = memory;
+      break;
+    case CU_MEMORYTYPE_UNIFIED:
+      if (is_device_address(*memory, address)) end->memory = memory;
+      break;
+    case CU_MEMORYTYPE_ARRAY:
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "copy with a CUarray as its {}", name);
+    default:
+      return refuse(CUDA_ERROR_INVALID_VALUE, "copy: memory type {} of the {}",
+                    static_cast<int>(fields.type), name);
+  }
+  end->row_pitch = fields.pitch != 0 ? fields.pitch : region.WidthInBytes + fields.x;
+  const uint64_t plane_rows = fields.height != 0 ? fields.height : region.Height + fields.y;
+  uint64_t row = 0, plane = 0, extent = 0;
+  if (__builtin_mul_overflow(end->row_pitch, plane_rows, &end->plane_pitch) ||
+      __builtin_mul_overflow(end->row_pitch, fields.y, &row) ||
+      __builtin_mul_overflow(end->plane_pitch, fields.z, &plane) ||
+      __builtin_add_overflow(address, row, &end->address) ||
+      __builtin_add_overflow(end->address, plane, &end->address) ||
+      __builtin_add_overflow(end->address, fields.x, &end->address) ||
+      !extent_of(*end, region, &extent)) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "copy: the {} overflows 64 bits", name);
+  }
+  if (region.Height > 1 && end->row_pitch < region.WidthInBytes) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "copy: {} pitch {} is less than the width {}", name,
+                  end->row_pitch, region.WidthInBytes);
+  }
+  if (end->memory == nullptr && address == 0) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "copy: the {} is a null host pointer", name);
+  }
+  if (end->memory != nullptr && !end->memory->contains(end->address, extent)) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "copy: {} of {} bytes at {:#x}: {}", name, extent,
+                  end->address, end->memory->describe(end->address));
+  }
+  return CUDA_SUCCESS;
+}
+
+Status copy_row(const Endpoint& from, uint64_t source, const Endpoint& to, uint64_t target,
+                uint64_t bytes) {
+  if (to.memory == nullptr && from.memory == nullptr) {
+    std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), bytes);
+    return {};
+  }
+  if (to.memory == nullptr) {
+    return from.memory->copy_out(reinterpret_cast<void*>(target), source, bytes);
+  }
+  if (from.memory == nullptr) {
+    return to.memory->copy_in(target, reinterpret_cast<const void*>(source), bytes);
+  }
+  return to.memory->copy_in(target, from.memory->translate(source, bytes), bytes);
+}
+
+CUresult run(const Copy& copy) {
+  const CUDA_MEMCPY3D& region = copy.region;
+  if (region.WidthInBytes == 0 || region.Height == 0 || region.Depth == 0) return CUDA_SUCCESS;
+  if (region.srcLOD != 0 || region.dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
+  Endpoint from, to;
+  TW_DRIVER_TRY(resolve({region.srcMemoryType, region.srcHost, region.srcDevice, region.srcXInBytes,
+                         region.srcY, region.srcZ, region.srcPitch, region.srcHeight},
+                        region, copy.source_device->memory.get(), "source", &from));
+  TW_DRIVER_TRY(resolve({region.dstMemoryType, region.dstHost, region.dstDevice, region.dstXInBytes,
+                         region.dstY, region.dstZ, region.dstPitch, region.dstHeight},
+                        region, copy.target_device->memory.get(), "target", &to));
+  for (size_t z = 0; z < region.Depth; ++z) {
+    for (size_t y = 0; y < region.Height; ++y) {
+      const uint64_t source = from.address + z * from.plane_pitch + y * from.row_pitch;
+      const uint64_t target = to.address + z * to.plane_pitch + y * to.row_pitch;
+      const Status copied = copy_row(from, source, to, target, region.WidthInBytes);
+      if (!copied.ok()) return refuse(CUDA_ERROR_INVALID_VALUE, "{}", copied.error().message);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult run(Context& context, const Fill& fill) {
+  const CUDA_MEMSET_NODE_PARAMS& params = fill.params;
+  const unsigned size = params.elementSize;
+  if (size != 1 && size != 2 && size != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (params.width == 0 || params.height == 0) return CUDA_SUCCESS;
+  DeviceMemory& memory = *context.device->memory;
+  uint64_t row = 0, extent = 0;
+  const bool overflows = __builtin_mul_overflow(params.width, size, &row) ||
+                         __builtin_mul_overflow(params.pitch, params.height - 1, &extent) ||
+                         __builtin_add_overflow(extent, row, &extent);
+  if (overflows || (params.height > 1 && params.pitch < row) || params.dst % size != 0 ||
+      (params.height > 1 && params.pitch % size != 0) || !memory.contains(params.dst, extent)) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "fill of {} x {} elements of {} bytes at {:#x}: {}",
+                  params.width, params.height, size, params.dst, memory.describe(params.dst));
+  }
+  for (size_t y = 0; y < params.height; ++y) {
+    const Status filled =
+        memory.fill(params.dst + y * params.pitch, params.value, size, params.width);
+    if (!filled.ok()) return refuse(CUDA_ERROR_INVALID_VALUE, "{}", filled.error().message);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult error_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kOutOfBounds:
+    case FaultKind::kUseAfterFree:
+    case FaultKind::kReadOnly:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case FaultKind::kMisaligned:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case FaultKind::kDeadlock:
+    case FaultKind::kInstructionLimit:
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case FaultKind::kAssert:
+      return CUDA_ERROR_ASSERT;
+    case FaultKind::kIllegalInstruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    default:
+      return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+// What a kernel prints goes where the program's own output goes.
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+CUresult run(Context& context, const KernelLaunch& launch) {
+  const Function& function = *launch.function;
+  if (!function.module->alive) return CUDA_ERROR_INVALID_HANDLE;
+  LaunchSettings settings = Driver::instance().settings().launch;
+  if (settings.host_threads == 0) settings.host_threads = available_cpus();
+  settings.print = print;
+  const LaunchRequest request{.module = function.module->loaded.get(),
+                              .kernel = function.kernel,
+                              .grid = launch.grid,
+                              .block = launch.block,
+                              .cluster = launch.cluster,
+                              .dynamic_shared_bytes = launch.dynamic_shared_bytes,
+                              .parameters = launch.parameters,
+                              .settings = settings};
+  const Arch& arch = context.device->profile.arch;
+  const Status checked = check_launch(request, arch);
+  if (!checked.ok()) return refuse(CUDA_ERROR_INVALID_VALUE, "{}", checked.error().message);
+  const LaunchOutcome outcome = run_launch(request, arch, *context.device->memory);
+  Driver::instance().add_counters(outcome.counters);
+  if (outcome.fault) {
+    Driver::instance().set_report(outcome.fault->to_string());
+    CUresult none = CUDA_SUCCESS;
+    context.fault.compare_exchange_strong(none, error_of(outcome.fault->kind));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult execute(Context& context, const Operation& operation) {
+  // Host functions run outside the lock: they may take as long as they like.
+  if (const auto* call = std::get_if<HostCall>(&operation)) {
+    if (context.fault == CUDA_SUCCESS) call->function(call->data);
+    return CUDA_SUCCESS;
+  }
+  if (const auto* call = std::get_if<StreamCallback>(&operation)) {
+    call->function(call->stream, context.fault, call->data);
+    return CUDA_SUCCESS;
+  }
+  if (context.fault != CUDA_SUCCESS) return context.fault;
+  const std::lock_guard lock(context.device->execution);
+  if (const auto* copy = std::get_if<Copy>(&operation)) return run(*copy);
+  if (const auto* fill = std::get_if<Fill>(&operation)) return run(context, *fill);
+  if (const auto* launch = std::get_if<KernelLaunch>(&operation)) return run(context, *launch);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tilewright::emulator::driver
