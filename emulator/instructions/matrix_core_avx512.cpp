@@ -1,0 +1,324 @@
+// The multiply core for AVX-512 (F, BW, DQ, VL): accumulators stay in fragment order, so that C and
+// D need no shuffle; a 128-bit lane is one row's four columns.
+#include "emulator/instructions/matrix_core.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include <immintrin.h>
+
+namespace tilewright::emulator {
+namespace {
+
+// Which quad and which place in it hold k.
+template <MatrixType kType>
+constexpr int quad_of(int k) {
+  switch (kType) {
+    case MatrixType::kBf16:
+      return (k >> 3) * 2 + (k & 1);
+    case MatrixType::kE4m3:
+    case MatrixType::kE5m2:
+      return (k >> 4) * 4 + (k & 3);
+    default:
+      return k >> 2;
+  }
+}
+template <MatrixType kType>
+constexpr int place_of(int k) {
+  switch (kType) {
+    case MatrixType::kBf16:
+      return (k >> 1) & 3;
+    case MatrixType::kE4m3:
+    case MatrixType::kE5m2:
+      return (k >> 2) & 3;
+    default:
+      return k & 3;
+  }
+}
+
+template <MatrixType kType>
+constexpr int kBytes = element_bytes(kType);
+template <MatrixType kType, int kK>
+constexpr int kChunks = kK* kBytes<kType> / 16;
+template <MatrixType kType>
+constexpr int kPerChunk = 16 / kBytes<kType>;
+
+// The float value of byte `index` of each 32-bit word. The bits below the sign, moved to an f32's
+// place, are the value times a power of two; all-ones patterns are repaired.
+template <MatrixType kType>
+__m512 byte_to_float(__m512i words, int index) {
+  const __m512i byte = _mm512_and_si512(_mm512_srl_epi32(words, _mm_cvtsi32_si128(8 * index)),
+                                        _mm512_set1_epi32(0xff));
+  const __m512i magnitude = _mm512_and_si512(byte, _mm512_set1_epi32(0x7f));
+  const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(byte, _mm512_set1_epi32(0x80)), 24);
+  constexpr bool kE4 = kType == MatrixType::kE4m3;
+  const __m512 shifted = _mm512_castsi512_ps(_mm512_slli_epi32(magnitude, kE4 ? 20 : 21));
+  __m512 value = _mm512_mul_ps(shifted, _mm512_set1_ps(kE4 ? 0x1p120f : 0x1p112f));
+  if constexpr (kE4) {
+    const __mmask16 nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
+    value = _mm512_mask_mov_ps(value, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff)));
+  } else {
+    const __mmask16 special = _mm512_cmpge_epi32_mask(magnitude, _mm512_set1_epi32(0x7c));
+    value = _mm512_mask_or_ps(value, special, shifted,
+                              _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
+  }
+  return _mm512_or_ps(value, _mm512_castsi512_ps(sign));
+}
+
+// One 16-byte chunk of four rows (16 lanes) into its quads, 64 floats apart.
+template <MatrixType kType>
+void unpack_a(__m512i words, float* quads) {
+  if constexpr (kType == MatrixType::kTf32) {
+    const __m512i kept = _mm512_and_si512(words, _mm512_set1_epi32(~0x1fff));
+    _mm512_store_ps(quads, _mm512_castsi512_ps(kept));
+  } else if constexpr (kType == MatrixType::kBf16) {
+    _mm512_store_si512(quads, _mm512_slli_epi32(words, 16));
+    _mm512_store_si512(quads + 64, _mm512_and_si512(words, _mm512_set1_epi32(~0xffff)));
+  } else if constexpr (kType == MatrixType::kF16) {
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m512i split = _mm512_permutexvar_epi64(order, words);
+    _mm512_store_ps(quads, _mm512_cvtph_ps(_mm512_castsi512_si256(split)));
+    _mm512_store_ps(quads + 64, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(split, 1)));
+  } else {
+    for (int i = 0; i < 4; ++i) _mm512_store_ps(quads + 64 * i, byte_to_float<kType>(words, i));
+  }
+}
+
+template <MatrixType kType, int kK>
+void prepare_a(const uint32_t* const* a, float* quads) {
+  for (int r = 0; r < 2 * kChunks<kType, kK>; ++r) {
+    float* target = quads + (r >> 1) * kPerChunk<kType> * 16 + (r & 1) * 32;
+    unpack_a<kType>(_mm512_loadu_si512(a[r]), target);
+    unpack_a<kType>(_mm512_loadu_si512(a[r] + 16), target + 16);
+  }
+}
+
+template <MatrixType kType, int kK>
+void prepare_b_typed(const uint32_t* const* b, float* columns) {
+  // Words of one chunk: lanes 4·n + t; out: [t][0 2 4 6 1 3 5 7].
+  const __m512i first = _mm512_setr_epi32(0, 8, 16, 24, 4, 12, 20, 28, 1, 9, 17, 25, 5, 13, 21, 29);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
+  for (int c = 0; c < kChunks<kType, kK>; ++c) {
+    const __m512i low = _mm512_loadu_si512(b[c]);
+    const __m512i high = _mm512_loadu_si512(b[c] + 16);
+    float* target = columns + c * kPerChunk<kType> * 8;
+    for (int half = 0; half < 2; ++half) {
+      const __m512i words = _mm512_permutex2var_epi32(low, half == 0 ? first : second, high);
+      if constexpr (kType == MatrixType::kTf32) {
+        const __m512i kept = _mm512_and_si512(words, _mm512_set1_epi32(~0x1fff));
+        _mm512_storeu_si512(target + half * 16, kept);
+      } else if constexpr (kType == MatrixType::kBf16) {
+        const __m512 even = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+        const __m512 odd = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(~0xffff)));
+        _mm512_storeu_ps(target + half * 32, _mm512_shuffle_f32x4(even, odd, 0x44));
+        _mm512_storeu_ps(target + half * 32 + 16, _mm512_shuffle_f32x4(even, odd, 0xee));
+      } else if constexpr (kType == MatrixType::kF16) {
+        // Within 256 bits (one t): the low halves (even k), then the high ones.
+        const __m512i gather_halves =
+            _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 30, 28, 26, 24, 22, 20, 18, 16, 15, 13,
+                             11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0);
+        const __m512i halves = _mm512_permutexvar_epi16(gather_halves, words);
+        _mm512_storeu_ps(target + half * 32, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
+        _mm512_storeu_ps(target + half * 32 + 16,
+                         _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+      } else {
+        for (int i = 0; i < 4; ++i) {
+          const __m512 values = byte_to_float<kType>(words, i);
+          _mm256_storeu_ps(target + half * 64 + i * 8, _mm512_castps512_ps256(values));
+          _mm256_storeu_ps(target + half * 64 + 32 + i * 8, _mm512_extractf32x8_ps(values, 1));
+        }
+      }
+    }
+  }
+}
+
+__m512 canonical(__m512 value) {
+  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+  return _mm512_mask_mov_ps(value, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff)));
+}
+
+struct Tile {
+  __m512 rows[4][2];  // [rows 4·j …][even, odd columns]
+};
+
+Tile load_tile(const uint32_t* const* c) {
+  Tile tile;
+  for (int j = 0; j < 4; ++j) {
+    for (int p = 0; p < 2; ++p) {
+      tile.rows[j][p] =
+          c == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(c[(j >> 1) * 2 + p] + (j & 1) * 16);
+    }
+  }
+  return tile;
+}
+void store_tile(const Tile& tile, uint32_t* const* d) {
+  for (int j = 0; j < 4; ++j) {
+    for (int p = 0; p < 2; ++p) {
+      _mm512_storeu_ps(d[(j >> 1) * 2 + p] + (j & 1) * 16, canonical(tile.rows[j][p]));
+    }
+  }
+}
+
+template <MatrixType kType, int kK, int kStep>
+[[gnu::always_inline]] inline void multiply_steps(const float* quads, const float* columns,
+                                                  Tile& tile) {
+  if constexpr (kStep < kK) {
+    constexpr int kPlace = place_of<kType>(kStep) * 0x55;
+    const float* quad = quads + quad_of<kType>(kStep) * 64;
+    const __m512 even = _mm512_broadcast_f32x4(_mm_load_ps(columns + kStep * 8));
+    const __m512 odd = _mm512_broadcast_f32x4(_mm_load_ps(columns + kStep * 8 + 4));
+    for (int j = 0; j < 4; ++j) {
+      const __m512 a = _mm512_permute_ps(_mm512_load_ps(quad + j * 16), kPlace);
+      tile.rows[j][0] = _mm512_fmadd_ps(a, even, tile.rows[j][0]);
+      tile.rows[j][1] = _mm512_fmadd_ps(a, odd, tile.rows[j][1]);
+    }
+    multiply_steps<kType, kK, kStep + 1>(quads, columns, tile);
+  }
+}
+
+template <MatrixType kType, int kK>
+void prepare_b_any(MatrixType type, const uint32_t* const* b, float* columns) {
+  if (type == kType) {
+    prepare_b_typed<kType, kK>(b, columns);
+  } else if (type == MatrixType::kE4m3) {
+    if constexpr (kBytes<kType> == 1) prepare_b_typed<MatrixType::kE4m3, kK>(b, columns);
+  } else {
+    if constexpr (kBytes<kType> == 1) prepare_b_typed<MatrixType::kE5m2, kK>(b, columns);
+  }
+}
+
+template <MatrixType kType, int kK>
+void mma_typed(MatrixType b_type, const uint32_t* const* a, const uint32_t* const* b,
+               const uint32_t* const* c, uint32_t* const* d) {
+  alignas(64) float quads[kK * 16];
+  alignas(64) float columns[kK * 8];
+  prepare_b_any<kType, kK>(b_type, b, columns);
+  prepare_a<kType, kK>(a, quads);
+  Tile tile = load_tile(c);
+  multiply_steps<kType, kK, 0>(quads, columns, tile);
+  store_tile(tile, d);
+}
+
+void mma(MatrixType a_type, MatrixType b_type, bool full, const uint32_t* const* a,
+         const uint32_t* const* b, const uint32_t* const* c, uint32_t* const* d) {
+  switch (a_type) {
+    case MatrixType::kF16:
+      return full ? mma_typed<MatrixType::kF16, 16>(b_type, a, b, c, d)
+                  : mma_typed<MatrixType::kF16, 8>(b_type, a, b, c, d);
+    case MatrixType::kBf16:
+      return full ? mma_typed<MatrixType::kBf16, 16>(b_type, a, b, c, d)
+                  : mma_typed<MatrixType::kBf16, 8>(b_type, a, b, c, d);
+    case MatrixType::kTf32:
+      return full ? mma_typed<MatrixType::kTf32, 8>(b_type, a, b, c, d)
+                  : mma_typed<MatrixType::kTf32, 4>(b_type, a, b, c, d);
+    case MatrixType::kE4m3:
+      return full ? mma_typed<MatrixType::kE4m3, 32>(b_type, a, b, c, d)
+                  : mma_typed<MatrixType::kE4m3, 16>(b_type, a, b, c, d);
+    default:
+      return full ? mma_typed<MatrixType::kE5m2, 32>(b_type, a, b, c, d)
+                  : mma_typed<MatrixType::kE5m2, 16>(b_type, a, b, c, d);
+  }
+}
+
+template <MatrixType kType, int kK, int kStep>
+[[gnu::always_inline]] inline void spread_steps(const float* quads, __m512 sign, float* spread) {
+  if constexpr (kStep < kK) {
+    for (int j = 0; j < 4; ++j) {
+      const __m512 rows = _mm512_load_ps(quads + quad_of<kType>(kStep) * 64 + j * 16);
+      const __m512 copies = _mm512_permute_ps(rows, place_of<kType>(kStep) * 0x55);
+      _mm512_store_ps(spread + kStep * 64 + j * 16, _mm512_xor_ps(copies, sign));
+    }
+    spread_steps<kType, kK, kStep + 1>(quads, sign, spread);
+  }
+}
+
+template <MatrixType kType, int kK>
+void spread_typed(const uint32_t* const* a, bool negate, float* spread) {
+  alignas(64) float quads[kK * 16];
+  prepare_a<kType, kK>(a, quads);
+  spread_steps<kType, kK, 0>(quads, _mm512_set1_ps(negate ? -0.0f : 0.0f), spread);
+}
+
+void spread_a(MatrixType type, const uint32_t* const* a, bool negate, float* spread) {
+  switch (type) {
+    case MatrixType::kF16:
+      return spread_typed<MatrixType::kF16, 16>(a, negate, spread);
+    case MatrixType::kBf16:
+      return spread_typed<MatrixType::kBf16, 16>(a, negate, spread);
+    case MatrixType::kTf32:
+      return spread_typed<MatrixType::kTf32, 8>(a, negate, spread);
+    case MatrixType::kE4m3:
+      return spread_typed<MatrixType::kE4m3, 32>(a, negate, spread);
+    default:
+      return spread_typed<MatrixType::kE5m2, 32>(a, negate, spread);
+  }
+}
+
+void prepare_b(MatrixType type, const uint32_t* const* b, float* columns) {
+  switch (type) {
+    case MatrixType::kF16:
+      return prepare_b_typed<MatrixType::kF16, 16>(b, columns);
+    case MatrixType::kBf16:
+      return prepare_b_typed<MatrixType::kBf16, 16>(b, columns);
+    case MatrixType::kTf32:
+      return prepare_b_typed<MatrixType::kTf32, 8>(b, columns);
+    case MatrixType::kE4m3:
+      return prepare_b_typed<MatrixType::kE4m3, 32>(b, columns);
+    default:
+      return prepare_b_typed<MatrixType::kE5m2, 32>(b, columns);
+  }
+}
+
+// Two blocks at a time: 16 accumulators hide the latency of fma, and A's loads serve twice.
+template <int kBlocks>
+[[gnu::always_inline]] inline void multiply_blocks(int k, const float* spread, const float* columns,
+                                                   bool accumulate, uint32_t* const* d) {
+  Tile tiles[kBlocks];
+  for (int i = 0; i < kBlocks; ++i) {
+    tiles[i] = load_tile(accumulate ? const_cast<const uint32_t* const*>(d + 4 * i) : nullptr);
+  }
+  for (int step = 0; step < k; ++step) {
+    __m512 even[kBlocks];
+    __m512 odd[kBlocks];
+    for (int i = 0; i < kBlocks; ++i) {
+      const float* row = columns + (i * k + step) * 8;
+      even[i] = _mm512_broadcast_f32x4(_mm_load_ps(row));
+      odd[i] = _mm512_broadcast_f32x4(_mm_load_ps(row + 4));
+    }
+    for (int j = 0; j < 4; ++j) {
+      const __m512 a = _mm512_load_ps(spread + step * 64 + j * 16);
+      for (int i = 0; i < kBlocks; ++i) {
+        tiles[i].rows[j][0] = _mm512_fmadd_ps(a, even[i], tiles[i].rows[j][0]);
+        tiles[i].rows[j][1] = _mm512_fmadd_ps(a, odd[i], tiles[i].rows[j][1]);
+      }
+    }
+  }
+  for (int i = 0; i < kBlocks; ++i) store_tile(tiles[i], d + 4 * i);
+}
+
+void multiply(int k, int blocks, const float* spread, const float* columns, bool accumulate,
+              uint32_t* const* d) {
+  int i = 0;
+  for (; i + 2 <= blocks; i += 2) {
+    multiply_blocks<2>(k, spread, columns + i * k * 8, accumulate, d + 4 * i);
+  }
+  if (i < blocks) multiply_blocks<1>(k, spread, columns + i * k * 8, accumulate, d + 4 * i);
+}
+
+constexpr MatrixCore kCore = {"avx512", mma, spread_a, prepare_b, multiply};
+
+}  // namespace
+
+const MatrixCore* matrix_core_avx512() {
+  const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return supported ? &kCore : nullptr;
+}
+
+}  // namespace tilewright::emulator
+
+#else
+
+namespace tilewright::emulator {
+const MatrixCore* matrix_core_avx512() { return nullptr; }
+}  // namespace tilewright::emulator
+
+#endif
