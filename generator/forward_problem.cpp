@@ -1,0 +1,113 @@
+#include "generator/forward_problem.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "core/check.h"
+
+namespace tilewright {
+namespace {
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+// The name under which a mask is refused; empty if it bounds a row's keys by one interval.
+std::string unusual_mask(const Mask& mask) {
+  return std::visit(
+      Overloaded{
+          [](const CausalMask&) { return std::string(); },
+          [](const WindowMask& window) {
+            return window.dilation == 1 ? "" : fmt::format("window dilation {}", window.dilation);
+          },
+          [](const PrefixMask&) { return std::string("mask prefix"); },
+          [](const GlobalMask&) { return std::string("mask global"); },
+          [](const BigBirdMask&) { return std::string("mask bigbird"); },
+          [](const LongformerMask&) { return std::string("mask longformer"); },
+          [](const ChunkMask&) { return std::string("mask chunk"); },
+          [](const DocumentsMask&) { return std::string("mask documents"); },
+          [](const BlocksMask&) { return std::string("mask blocks"); },
+          [](const ExpressionMask&) { return std::string("mask expression"); },
+      },
+      mask);
+}
+
+// Distances from the row's own key: nullopt is unbounded. `offset` brings a row to its key.
+struct Bounds {
+  std::optional<int64_t> left, right;
+  bool bottom_right = true;
+};
+
+Bounds bounds_of(const Mask& mask) {
+  if (const auto* causal = std::get_if<CausalMask>(&mask)) {
+    return {
+        .left = {}, .right = 0, .bottom_right = causal->alignment == MaskAlignment::kBottomRight};
+  }
+  const auto* window = std::get_if<WindowMask>(&mask);
+  TW_CHECK(window != nullptr && window->dilation == 1, "mask {} is no interval", mask.index());
+  return {.left = window->left, .right = window->right};
+}
+
+}  // namespace
+
+bool has_row_bounds(const Problem& problem) {
+  return std::any_of(problem.masks.begin(), problem.masks.end(), [](const MaskUnion& mask_union) {
+    const Bounds bounds = bounds_of(mask_union.terms.at(0));
+    return bounds.left.has_value() || bounds.right.has_value();
+  });
+}
+
+RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k) {
+  RowInterval interval = {-kUnboundedDistance, kUnboundedDistance};
+  for (const MaskUnion& mask_union : problem.masks) {
+    const Bounds bounds = bounds_of(mask_union.terms.at(0));
+    const int64_t offset = bounds.bottom_right ? seqlen_k - seqlen_q : 0;
+    if (bounds.left) {
+      const int64_t left = std::min(*bounds.left, kUnboundedDistance);
+      interval.row_left = std::max(interval.row_left, offset - left);
+    }
+    if (bounds.right) {
+      const int64_t right = std::min(*bounds.right, kUnboundedDistance);
+      interval.row_right = std::min(interval.row_right, offset + right);
+    }
+  }
+  return interval;
+}
+
+std::vector<std::string> unusual_features(const Problem& problem) {
+  std::vector<std::string> features;
+  const auto add_if = [&](bool present, std::string name) {
+    if (present) features.push_back(std::move(name));
+  };
+  add_if(problem.pass != Pass::kForward, fmt::format("pass {}", to_string(problem.pass)));
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
+  add_if(dtype != Dtype::kFloat16 && dtype != Dtype::kBFloat16,
+         fmt::format("type {}", to_string(dtype)));
+  const Dtype out_dtype = problem.out_dtype.value_or(dtype);
+  add_if(out_dtype != dtype, fmt::format("out={} from {}", to_string(out_dtype), to_string(dtype)));
+  add_if(problem.fp8_scales != Fp8Scales::kNone, "scales");
+  add_if(problem.rotate, "rotate");
+  for (const MaskUnion& mask_union : problem.masks) {
+    add_if(mask_union.terms.size() != 1, "a union of masks");
+    for (const Mask& mask : mask_union.terms) {
+      std::string name = unusual_mask(mask);
+      add_if(!name.empty(), std::move(name));
+    }
+  }
+  add_if(problem.alibi, "alibi");
+  add_if(problem.bias, "bias");
+  add_if(problem.sink, "sink");
+  add_if(!problem.score_expression.empty(), "score expression");
+  add_if(problem.softmax_scale.value_or(1) < 0, "a negative scale");
+  add_if(problem.varlen, "varlen");
+  add_if(problem.page_size.has_value(), "paged");
+  add_if(problem.num_splits.value_or(1) != 1, "splits");
+  add_if(problem.feature != FeatureMap::kNone, "feature");
+  add_if(problem.dropout != 0, "dropout");
+  return features;
+}
+
+}  // namespace tilewright

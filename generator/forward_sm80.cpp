@@ -1,0 +1,220 @@
+#include "generator/forward_sm80.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "core/any_config.h"
+#include "core/check.h"
+#include "generator/forward_problem.h"
+
+namespace tilewright::forward_sm80 {
+namespace {
+
+using Config = attention::ForwardSm80Config;
+
+struct TileShape {
+  int tile_m, tile_n, num_warps, stages;
+  bool q_in_registers = false;
+};
+
+int registers_available(const Config& config, const Arch& arch) {
+  const int per_block = arch.registers_per_sm / config.min_blocks_per_sm;
+  const int per_thread = per_block / config.num_threads() / 8 * 8;
+  return std::min(per_thread, arch.max_registers_per_thread);
+}
+
+// Registers of a thread that live through the loop: accumulators of S and O, and Q if it stays. The
+// rest (addresses, operands in flight, row statistics, loop state) took at most kOtherRegisters in
+// every config that ptxas 13.0 was tried on without spilling.
+constexpr int kOtherRegisters = 78;
+int registers_needed(const Config& config) {
+  const int accumulators =
+      4 * config.row_fragments() * (config.key_fragments() + config.out_fragments());
+  const int q = config.q_in_registers ? 4 * config.row_fragments() * config.depth_fragments() : 0;
+  return accumulators + q + kOtherRegisters;
+}
+
+bool fits(const Config& config, const Arch& arch) {
+  const int warps = config.num_warps * config.min_blocks_per_sm;
+  const int64_t shared = config.shared_bytes() + arch.shared_bytes_reserved;
+  return config.shared_bytes() <= arch.shared_bytes_per_block &&
+         shared * config.min_blocks_per_sm <= arch.shared_bytes_per_sm &&
+         warps <= arch.max_warps_per_sm && config.min_blocks_per_sm <= arch.max_blocks_per_sm &&
+         registers_needed(config) <= registers_available(config, arch);
+}
+
+// The config's fields that the problem decides.
+Config base_config(const Problem& problem) {
+  Config config;
+  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
+  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
+  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  config.row_range = has_row_bounds(problem);
+  config.softcap = problem.softcap.has_value();
+  config.strided = problem.strided;
+  return config;
+}
+
+Config with_shape(Config config, const TileShape& shape) {
+  config.tile_m = shape.tile_m;
+  config.tile_n = shape.tile_n;
+  config.num_warps = shape.num_warps;
+  config.stages = shape.stages;
+  config.q_in_registers = shape.q_in_registers;
+  return config;
+}
+
+// Warps that shared memory and registers let an SM hold, if each thread takes what it needs.
+int resident_warps(const Config& config, const Arch& arch) {
+  const int64_t by_shared =
+      arch.shared_bytes_per_sm / (config.shared_bytes() + arch.shared_bytes_reserved);
+  const int64_t by_registers =
+      arch.registers_per_sm / (config.num_threads() * ((registers_needed(config) + 7) / 8 * 8));
+  const int64_t blocks = std::min<int64_t>({by_shared, by_registers, arch.max_blocks_per_sm});
+  return static_cast<int>(blocks) * config.num_warps;
+}
+
+// In order of preference. 32 rows a warp halve the shared-memory reads per MMA, which at 16 rows
+// take as long as the MMAs themselves on sm_80; above head dim 128 their accumulators do not fit.
+std::span<const TileShape> preferred_shapes(const Config& config, int64_t seqlen_q) {
+  static constexpr std::array kFewRows = {TileShape{64, 64, 4, 2}, TileShape{64, 64, 4, 1},
+                                          TileShape{64, 32, 4, 1}};
+  static constexpr std::array kUpTo64 = {TileShape{128, 64, 4, 2}, TileShape{128, 32, 4, 2}};
+  static constexpr std::array kUpTo128 = {TileShape{128, 64, 4, 1}, TileShape{128, 48, 4, 1},
+                                          TileShape{128, 32, 4, 1}};
+  static constexpr std::array kAbove128 = {TileShape{128, 64, 8, 1}, TileShape{128, 32, 8, 1},
+                                           TileShape{64, 64, 4, 1}, TileShape{64, 32, 4, 1}};
+  if (seqlen_q <= 64) return kFewRows;
+  const int head_dim = std::max(config.head_dim_qk_padded(), config.head_dim_v);
+  if (head_dim <= 64) return kUpTo64;
+  if (head_dim <= 128) return kUpTo128;
+  return kAbove128;
+}
+
+void check_head_dim(std::vector<std::string>& reasons, const char* name,
+                    const std::optional<int64_t>& dim) {
+  if (!dim) {
+    reasons.push_back(fmt::format("{} is missing", name));
+  } else if (*dim < 8 || *dim > 256 || *dim % 8 != 0) {
+    reasons.push_back(fmt::format("{}={} is not a multiple of 8 from 8 to 256", name, *dim));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> refusals(const Problem& problem, const Arch& arch) {
+  std::vector<std::string> reasons;
+  if (arch.compute_capability() < 80) {
+    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
+  }
+  for (const std::string& feature : unusual_features(problem)) {
+    reasons.push_back(fmt::format("{} is not built yet in {}", feature, kName));
+  }
+  check_head_dim(reasons, "head_dim_qk", problem.head_dim_qk);
+  if (problem.head_dim_v) check_head_dim(reasons, "head_dim_v", problem.head_dim_v);
+  return reasons;
+}
+
+std::vector<Config> candidates(const Problem& problem, const Arch& arch) {
+  std::vector<Config> configs;
+  const Config base = base_config(problem);
+  for (const int num_warps : {4, 8}) {
+    for (const int rows_per_warp : {16, 32}) {
+      for (const int tile_n : {32, 48, 64, 96, 128}) {
+        for (const int stages : {1, 2, 3}) {
+          for (const bool q_in_registers : {false, true}) {
+            for (const int min_blocks : {1, 2, 3}) {
+              Config config = with_shape(
+                  base, {num_warps * rows_per_warp, tile_n, num_warps, stages, q_in_registers});
+              config.min_blocks_per_sm = min_blocks;
+              // The bound changes nothing where the register file holds that many blocks anyway.
+              const bool bound_acts = min_blocks == 1 || registers_available(config, arch) <
+                                                             arch.max_registers_per_thread;
+              if (bound_acts && fits(config, arch)) configs.push_back(config);
+            }
+          }
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+Config default_config(const Problem& problem, const Arch& arch) {
+  // Two warps for each of the four schedulers: one's softmax runs under the other's MMAs.
+  constexpr int kEnoughWarps = 8;
+  const Config base = base_config(problem);
+  const int64_t seqlen_q = problem.seqlen_q.value_or(4096);
+  std::optional<Config> best;
+  for (const TileShape& shape : preferred_shapes(base, seqlen_q)) {
+    const Config config = with_shape(base, shape);
+    if (!fits(config, arch)) continue;
+    if (!best) best = config;
+    if (resident_warps(config, arch) >= kEnoughWarps) return config;
+  }
+  TW_CHECK(best.has_value(), "no default config of {} fits {} for qk{} v{}", kName, arch.target(),
+           base.head_dim_qk, base.head_dim_v);
+  return *best;
+}
+
+Result<ForwardLaunch> plan(const Problem& problem, const Config& config, const Arch& arch,
+                           const Shape& shape) {
+  constexpr int64_t kMaxLength = INT32_MAX - 4096;  // positions and a tile beyond them are 32-bit
+  constexpr int64_t kMaxGrid = INT32_MAX;
+  const auto too_large = [](const char* name, int64_t value, int64_t most) {
+    return make_error(ErrorCode::kUnsupportedProblem, "{}={} exceeds {}, the most that {} takes",
+                      name, value, most, kName);
+  };
+  if (shape.seqlen_q > kMaxLength) return too_large("seqlen_q", shape.seqlen_q, kMaxLength);
+  if (shape.seqlen_k > kMaxLength) return too_large("seqlen_k", shape.seqlen_k, kMaxLength);
+  ForwardLaunch launch;
+  launch.empty = shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0;
+  if (launch.empty) return launch;
+  const int64_t num_query_tiles = (shape.seqlen_q + config.tile_m - 1) / config.tile_m;
+  const int64_t num_pairs =
+      shape.batch > kMaxGrid / shape.num_heads_q ? kMaxGrid + 1 : shape.batch * shape.num_heads_q;
+  if (num_pairs > kMaxGrid / num_query_tiles) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "batch={} x num_heads_q={} x {} query tiles exceed {} blocks", shape.batch,
+                      shape.num_heads_q, num_query_tiles, kMaxGrid);
+  }
+
+  const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
+  const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
+  // Pairs whose K and V fill half of L2 together run side by side, so that their query tiles find
+  // K and V there; a whole group of query heads shares one K and V.
+  const int64_t kv_bytes =
+      std::max<int64_t>(1, shape.seqlen_k * (config.head_dim_qk + config.head_dim_v) * 2);
+  const int64_t kv_heads = std::max<int64_t>(1, arch.l2_bytes / 2 / kv_bytes);
+  const int64_t section_size =
+      kv_heads > num_pairs / group_size ? num_pairs : kv_heads * group_size;
+
+  attention::ForwardParams& params = launch.params;
+  params.row_left = interval.row_left;
+  params.row_right = interval.row_right;
+  params.num_heads_q = static_cast<int>(shape.num_heads_q);
+  params.group_size = static_cast<int>(group_size);
+  params.seqlen_q = static_cast<int>(shape.seqlen_q);
+  params.seqlen_k = static_cast<int>(shape.seqlen_k);
+  params.num_query_tiles = static_cast<int>(num_query_tiles);
+  params.section_size = static_cast<int>(section_size);
+  params.num_batch_heads = static_cast<int>(num_pairs);
+  // A scale of 0 would turn a masked score of −inf into NaN; the smallest normal number gives the
+  // same weights.
+  const double scale = std::max(
+      problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(config.head_dim_qk))),
+      1.2e-38);
+  const double last_factor = problem.softcap.value_or(scale);
+  params.scale_log2 = static_cast<float>(last_factor * std::numbers::log2e);
+  params.tanh_scale = problem.softcap ? static_cast<float>(scale / *problem.softcap) : 0.0f;
+
+  launch.geometry.grid.x = static_cast<uint32_t>(num_pairs * num_query_tiles);
+  launch.geometry.block.x = static_cast<uint32_t>(config.num_threads());
+  launch.geometry.shared_bytes = config.shared_bytes();
+  return launch;
+}
+
+}  // namespace tilewright::forward_sm80
