@@ -110,30 +110,6 @@ std::vector<std::string> toolkit_folders() {
   return folders;
 }
 
-// Folders where wheels are unpacked, in the program's folder and in those around it.
-std::vector<std::string> wheel_folders(const std::string& origin) {
-  constexpr int kLevels = 5;  // <build>/release/cli/tilewright up to the source tree, and one more
-  constexpr std::array<std::string_view, 9> kFolders = {"cuda/lib64",
-                                                        "cuda/lib",
-                                                        "cuda/nvidia/cu13/lib",
-                                                        "cuda/nvidia/cuda_nvrtc/lib",
-                                                        "build/cuda/lib64",
-                                                        "build/cuda/lib",
-                                                        "build/cuda/nvidia/cu13/lib",
-                                                        "nvidia/cu13/lib",
-                                                        "nvidia/cuda_nvrtc/lib"};
-  std::vector<std::string> folders;
-  fs::path folder = origin;
-  for (int level = 0; level < kLevels && !folder.empty(); ++level) {
-    for (const std::string_view name : kFolders) {
-      folders.push_back(join_path(folder.string(), name));
-    }
-    if (folder == folder.parent_path()) break;
-    folder = folder.parent_path();
-  }
-  return folders;
-}
-
 int major_of(const std::string& soname) {
   constexpr std::string_view kPrefix = "libnvrtc.so.";
   if (!soname.starts_with(kPrefix)) return 0;
@@ -211,6 +187,29 @@ class Finder {
 
 }  // namespace
 
+std::vector<std::string> nvrtc_wheel_folders(const std::string& origin) {
+  constexpr int kLevels = 5;  // <build>/release/cli/tilewright up to the source tree, and one more
+  constexpr std::array<std::string_view, 9> kFolders = {"cuda/lib64",
+                                                        "cuda/lib",
+                                                        "cuda/nvidia/cu13/lib",
+                                                        "cuda/nvidia/cuda_nvrtc/lib",
+                                                        "build/cuda/lib64",
+                                                        "build/cuda/lib",
+                                                        "build/cuda/nvidia/cu13/lib",
+                                                        "nvidia/cu13/lib",
+                                                        "nvidia/cuda_nvrtc/lib"};
+  std::vector<std::string> folders;
+  fs::path folder = origin;
+  for (int level = 0; level < kLevels && !folder.empty(); ++level) {
+    for (const std::string_view name : kFolders) {
+      folders.push_back(join_path(folder.string(), name));
+    }
+    if (folder == folder.parent_path()) break;
+    folder = folder.parent_path();
+  }
+  return folders;
+}
+
 Result<NvrtcLocation> find_nvrtc(const NvrtcSearch& search) {
   Finder finder(search.driver_major);
   if (!search.path.empty()) {
@@ -234,7 +233,7 @@ Result<NvrtcLocation> find_nvrtc(const NvrtcSearch& search) {
   finder.note("/usr/local/cuda*, /opt/cuda");
   for (const std::string& folder : toolkit_folders()) finder.try_folder(folder);
   finder.note("the folders cuda and nvidia in and above '" + search.origin + "'");
-  for (const std::string& folder : wheel_folders(search.origin)) finder.try_folder(folder);
+  for (const std::string& folder : nvrtc_wheel_folders(search.origin)) finder.try_folder(folder);
   return std::move(finder).finish();
 }
 

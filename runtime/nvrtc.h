@@ -22,17 +22,20 @@ struct NvrtcLocation {
 };
 
 struct NvrtcSearch {
-  std::string path;  // this file and no other; empty: search
+  std::string path = {};  // this file or folder and no other; empty: search
   // Newest NVRTC major that the driver can take (its own major); 0 = any.
   int driver_major = 0;
   // The folder of the running program or library, under which wheel folders are looked for.
-  std::string origin;
+  std::string origin = {};
 };
 
 // Order: the given path; a library of that name already in the process; the loader's folders;
 // toolkit folders; wheel folders. kCompilerUnavailable lists where it looked, or says that what was
 // found is too new for the driver.
 Result<NvrtcLocation> find_nvrtc(const NvrtcSearch& search);
+
+// Where wheels may be unpacked: in the origin and in the folders around it.
+std::vector<std::string> nvrtc_wheel_folders(const std::string& origin);
 
 // The folder that holds this library or, where it is linked statically, the program.
 std::string origin_folder();

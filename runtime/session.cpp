@@ -90,11 +90,11 @@ struct Session::Impl {
 
 // The main path. Problem -> config -> source text -> binary -> kernel.
 Result<Kernel> Session::prepare(const Problem& problem) {
+  TW_TRY(impl_->device->check_process());
   if (std::optional<Kernel> known = impl_->kernels.find(problem)) {
     ++impl_->memory_hits;
     return *std::move(known);
   }
-  TW_TRY(impl_->device->check_process());
   TW_TRY(validate(problem));
   TW_ASSIGN(const Choice choice, choose_config(problem, impl_->device->arch()));
   const KernelSource source = emit(problem, choice.config);

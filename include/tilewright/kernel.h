@@ -59,7 +59,7 @@ struct LaunchPlan {
 
 // Tensors of a launch, by name; those left out have data == nullptr.
 struct LaunchTensors {
-  Tensor q, k, v, out, lse;
+  Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   void* workspace = nullptr;
 };
 

@@ -21,13 +21,15 @@ enum class LogLevel { kDebug, kInfo, kWarning };
 struct Options {
   // "cuda:N", "emulated:PROFILE"; empty: cuda:0 if a driver and a GPU are there, else
   // emulated:h100.
-  std::string device;
+  std::string device = {};
   // Folder of the kernel cache; empty: no disk cache.
-  std::string cache_dir;
+  std::string cache_dir = {};
   int64_t cache_max_bytes = int64_t{1} << 30;
-  std::string nvrtc_path;     // empty: loader path, then known toolkit and wheel folders
-  std::string templates_dir;  // empty: the embedded templates; else read from disk (development)
-  std::function<void(LogLevel, const std::string&)> log;
+  std::string nvrtc_path = {};  // empty: loader path, then known toolkit and wheel folders
+  // Empty: the embedded templates; else they are read from this folder (development).
+  std::string templates_dir = {};
+  // May be called from any thread that is inside a call of the session; null: nothing is said.
+  std::function<void(LogLevel, const std::string&)> log = {};
 
   // Reads TILEWRIGHT_{CACHE_DIR,DEVICE,LOG,NVRTC,TEMPLATES}, XDG_CACHE_HOME, HOME. The only
   // place where the library looks at the environment.

@@ -42,6 +42,9 @@ std::string path_of(const std::string& directory, const CacheResult& result) {
 
 class CacheTest : public ::testing::Test {
  protected:
+  // For the test that mounts there; nothing is mounted otherwise.
+  ~CacheTest() override { umount2(directory().c_str(), MNT_DETACH); }
+
   std::string directory() const { return folder_ / "cache"; }
 
   CacheResult get(KernelCache& cache, const CompileRequest& request = small_request()) {
@@ -339,7 +342,6 @@ TEST_F(CacheTest, FullFileSystemEvictsOrGoesOn) {
   clear_cache(directory()).ok();
   write_text(directory() + "/filler2", std::string(1 << 16, 'x'));
   EXPECT_EQ(serve_without_room(directory(), 2), 0);
-  umount(directory().c_str());
 }
 
 TEST_F(CacheTest, FolderOthersMayWriteIsNotTrusted) {
