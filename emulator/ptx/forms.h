@@ -53,9 +53,21 @@ struct Slot {
   std::vector<Token> tokens;
 };
 
+// Bits that a register operand must have.
+enum class Width : uint8_t {
+  kDefault,    // of the instruction's type (d: the first; s: the second, if there is one)
+  kTypeIndex,  // of types[value]
+  kFixed,      // value
+  kWide,       // twice the first type
+  kAtLeast,    // of the default, or more
+  kAny,
+};
+
 struct OperandSlot {
   char kind = 's';  // a letter of opcodes.def
   bool optional = false;
+  Width width = Width::kDefault;
+  uint8_t value = 0;
 };
 
 struct Form {

@@ -233,5 +233,7 @@ enum class SpecialRegister : uint8_t {
 };
 std::string_view to_string(SpecialRegister special);
 Type special_register_type(SpecialRegister special);
+// 3 (.x .y .z) or 1.
+int special_register_components(SpecialRegister special);
 
 }  // namespace tilewright::emulator::ptx
