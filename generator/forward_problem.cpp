@@ -93,8 +93,8 @@ std::vector<std::string> unusual_features(const Problem& problem) {
   for (const MaskUnion& mask_union : problem.masks) {
     add_if(mask_union.terms.size() != 1, "a union of masks");
     for (const Mask& mask : mask_union.terms) {
-      std::string name = unusual_mask(mask);
-      add_if(!name.empty(), std::move(name));
+      const std::string name = unusual_mask(mask);
+      add_if(!name.empty(), name);
     }
   }
   add_if(problem.alibi, "alibi");
