@@ -86,8 +86,9 @@ T integral_value(T a, Rounding rounding) {
 
 float to_float(E4m3 a) {
   const uint32_t magnitude = a.bits & 0x7fu;
-  const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
   if (magnitude == 0x7f) return std::bit_cast<float>(kCanonicalNanF32);
+  const float value = magnitude < 8 ? static_cast<float>(magnitude) * 0x1p-9f
+                                    : std::bit_cast<float>((magnitude << 20) + 0x3c000000u);
   return (a.bits & 0x80u) != 0 ? -value : value;
 }
 float to_float(E5m2 a) { return to_float(Half{static_cast<uint16_t>(a.bits << 8)}); }

@@ -162,14 +162,15 @@ T to_integer(float a, Rounding rounding, bool ftz) {
 }
 
 TW_EMULATOR_INLINE float to_float(Half a) {
-  // The magnitude's bits moved to an f32's place are the value times 2^-112; the product is exact,
-  // subnormals included. All-ones exponents are repaired afterwards.
-  const uint32_t magnitude = static_cast<uint32_t>(a.bits & 0x7fffu) << 13;
-  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
-  uint32_t bits = std::bit_cast<uint32_t>(scaled);
-  bits = magnitude >= 0x0f800000u ? 0x7f800000u : bits;
+  // A normal's exponent is re-biased in place; a subnormal is a multiple of 2^-24. (A product that
+  // scales the shifted bits would take a microcode assist for every subnormal.)
+  const uint32_t magnitude = a.bits & 0x7fffu;
+  const float multiple = static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f;
+  uint32_t bits = (magnitude << 13) + 0x38000000u;
+  bits = magnitude < 0x0400u ? std::bit_cast<uint32_t>(multiple) : bits;
+  bits = magnitude >= 0x7c00u ? 0x7f800000u : bits;
   bits |= static_cast<uint32_t>(a.bits & 0x8000u) << 16;
-  return std::bit_cast<float>(magnitude > 0x0f800000u ? kCanonicalNanF32 : bits);
+  return std::bit_cast<float>(magnitude > 0x7c00u ? kCanonicalNanF32 : bits);
 }
 
 TW_EMULATOR_INLINE Bfloat16 round_to_bf16(float a) {

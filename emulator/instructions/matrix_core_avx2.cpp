@@ -23,18 +23,21 @@ void store_lanes(uint32_t* lanes, __m256 value) {
 // The float value of byte `index` of each 32-bit word, as in the AVX-512 core.
 template <MatrixType kType>
 __m256 byte_to_float(__m256i words, int index) {
+  constexpr bool kE4 = kType == MatrixType::kE4m3;
   const __m256i byte = _mm256_and_si256(_mm256_srl_epi32(words, _mm_cvtsi32_si128(8 * index)),
                                         _mm256_set1_epi32(0xff));
   const __m256i magnitude = _mm256_and_si256(byte, _mm256_set1_epi32(0x7f));
-  const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(byte, _mm256_set1_epi32(0x80)), 24);
-  constexpr bool kE4 = kType == MatrixType::kE4m3;
-  const __m256 shifted = _mm256_castsi256_ps(_mm256_slli_epi32(magnitude, kE4 ? 20 : 21));
-  __m256 value = _mm256_mul_ps(shifted, _mm256_set1_ps(kE4 ? 0x1p120f : 0x1p112f));
-  // 0x7f of e4m3 is NaN; from 0x7c on e5m2 has an all-ones exponent.
-  const __m256i special = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(kE4 ? 0x7e : 0x7b));
-  const __m256 repaired = _mm256_or_ps(shifted, _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000)));
-  value = _mm256_blendv_ps(value, repaired, _mm256_castsi256_ps(special));
-  return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
+  const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(_mm256_set1_epi32(0x7f), byte), 24);
+  const __m256i shifted = _mm256_slli_epi32(magnitude, kE4 ? 20 : 21);
+  const __m256i normal = _mm256_add_epi32(shifted, _mm256_set1_epi32((kE4 ? 120 : 112) << 23));
+  const __m256 multiple =
+      _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(kE4 ? 0x1p-9f : 0x1p-16f));
+  const __m256i is_subnormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(kE4 ? 8 : 4), magnitude);
+  const __m256i is_special = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(kE4 ? 0x7e : 0x7b));
+  const __m256i special = _mm256_or_si256(shifted, _mm256_set1_epi32(0x7f800000));
+  __m256i value = _mm256_blendv_epi8(normal, _mm256_castps_si256(multiple), is_subnormal);
+  value = _mm256_blendv_epi8(value, special, is_special);
+  return _mm256_castsi256_ps(_mm256_or_si256(value, sign));
 }
 
 // Two rows' chunk (8 lanes) into `kPerChunk / 4` vectors: members of each, by place, are the k that

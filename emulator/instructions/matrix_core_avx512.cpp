@@ -41,26 +41,27 @@ constexpr int kChunks = kK* kBytes<kType> / 16;
 template <MatrixType kType>
 constexpr int kPerChunk = 16 / kBytes<kType>;
 
-// The float value of byte `index` of each 32-bit word. The bits below the sign, moved to an f32's
-// place, are the value times a power of two; all-ones patterns are repaired.
+// The float value of byte `index` of each 32-bit word: a normal's exponent is re-biased in place, a
+// subnormal is an integer multiple of the least one. (Scaling the shifted bits by a float product
+// would take a microcode assist for every subnormal.)
 template <MatrixType kType>
 __m512 byte_to_float(__m512i words, int index) {
+  constexpr bool kE4 = kType == MatrixType::kE4m3;
   const __m512i byte = _mm512_and_si512(_mm512_srl_epi32(words, _mm_cvtsi32_si128(8 * index)),
                                         _mm512_set1_epi32(0xff));
   const __m512i magnitude = _mm512_and_si512(byte, _mm512_set1_epi32(0x7f));
-  const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(byte, _mm512_set1_epi32(0x80)), 24);
-  constexpr bool kE4 = kType == MatrixType::kE4m3;
-  const __m512 shifted = _mm512_castsi512_ps(_mm512_slli_epi32(magnitude, kE4 ? 20 : 21));
-  __m512 value = _mm512_mul_ps(shifted, _mm512_set1_ps(kE4 ? 0x1p120f : 0x1p112f));
-  if constexpr (kE4) {
-    const __mmask16 nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
-    value = _mm512_mask_mov_ps(value, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff)));
-  } else {
-    const __mmask16 special = _mm512_cmpge_epi32_mask(magnitude, _mm512_set1_epi32(0x7c));
-    value = _mm512_mask_or_ps(value, special, shifted,
-                              _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
-  }
-  return _mm512_or_ps(value, _mm512_castsi512_ps(sign));
+  const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(_mm512_set1_epi32(0x7f), byte), 24);
+  const __m512i shifted = _mm512_slli_epi32(magnitude, kE4 ? 20 : 21);
+  __m512i value = _mm512_add_epi32(shifted, _mm512_set1_epi32((kE4 ? 120 : 112) << 23));
+  const __m512 multiple =
+      _mm512_mul_ps(_mm512_cvtepi32_ps(magnitude), _mm512_set1_ps(kE4 ? 0x1p-9f : 0x1p-16f));
+  const __mmask16 subnormal = _mm512_cmplt_epi32_mask(magnitude, _mm512_set1_epi32(kE4 ? 8 : 4));
+  value = _mm512_mask_mov_epi32(value, subnormal, _mm512_castps_si512(multiple));
+  // 0x7f of e4m3 is NaN; from 0x7c on e5m2 has an all-ones exponent.
+  const __mmask16 special =
+      _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(kE4 ? 0x7e : 0x7b));
+  value = _mm512_mask_or_epi32(value, special, shifted, _mm512_set1_epi32(0x7f800000));
+  return _mm512_castsi512_ps(_mm512_or_si512(value, sign));
 }
 
 // One 16-byte chunk of four rows (16 lanes) into its quads, 64 floats apart.
