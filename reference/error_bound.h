@@ -15,6 +15,7 @@ namespace tilewright::reference {
 struct Comparison {
   bool ok = false;
   double max_error = 0;        // largest |o - o_ref|; infinite if any value is NaN
+  double max_error_limit = 0;  // what max_error may not exceed, whichever element it is at
   double bound_there = 0;      // the element bound at the place of the worst ratio
   double worst_ratio = 0;      // largest |o - o_ref| / bound; at most 1 if ok
   double plain_max_error = 0;  // of the plain same-precision computation
