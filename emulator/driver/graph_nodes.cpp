@@ -43,9 +43,10 @@ CUresult make_launch(const CUDA_KERNEL_NODE_PARAMS* params, KernelLaunch* launch
       params->func != nullptr ? params->func : reinterpret_cast<CUfunction>(params->kern);
   std::shared_ptr<Function> function;
   TW_DRIVER_TRY(find_function(handle, &function));
-  const LaunchShape shape{.grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
-                          .block = {params->blockDimX, params->blockDimY, params->blockDimZ},
-                          .dynamic_shared_bytes = params->sharedMemBytes};
+  LaunchShape shape;
+  shape.grid = {params->gridDimX, params->gridDimY, params->gridDimZ};
+  shape.block = {params->blockDimX, params->blockDimY, params->blockDimZ};
+  shape.dynamic_shared_bytes = params->sharedMemBytes;
   return prepare_launch(function, shape, params->kernelParams, params->extra, launch);
 }
 

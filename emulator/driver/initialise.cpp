@@ -69,7 +69,11 @@ bool known_base(const std::string& base) {
 
 CUresult cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  Driver::instance().initialised = true;
+  Driver& driver = Driver::instance();
+  if (!driver.configuration_error.empty()) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, "{}", driver.configuration_error);
+  }
+  driver.initialised = true;
   return CUDA_SUCCESS;
 }
 

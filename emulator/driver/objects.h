@@ -110,7 +110,7 @@ struct Kernel {
 
 struct Library {
   CUlibrary handle = nullptr;
-  std::string ptx;
+  std::vector<std::string> ptx;  // one text, or those of a fatbinary
   std::vector<std::string> kernel_names;
   std::mutex mutex;  // guards what follows
   std::map<std::string, CUkernel, std::less<>> kernels;

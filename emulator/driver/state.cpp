@@ -1,5 +1,7 @@
 #include "emulator/driver/state.h"
 
+#include "emulator/driver/configuration.h"
+
 namespace tilewright::emulator::driver {
 
 uintptr_t next_handle_value() {
@@ -16,9 +18,10 @@ Driver& Driver::instance() {
 }
 
 Driver::Driver() {
-  settings_.launch.host_threads = 0;
-  settings_.launch.observers = ObserverLevel::kMemory;
-  for (const DeviceProfile& profile : device_profiles()) {
+  Configuration configuration = initial_configuration();
+  settings_ = configuration.settings;
+  configuration_error = std::move(configuration.error);
+  for (const DeviceProfile& profile : configuration.devices) {
     auto device = std::make_unique<Device>();
     device->profile = profile;
     device->ordinal = static_cast<CUdevice>(devices.size());

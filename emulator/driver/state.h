@@ -43,6 +43,7 @@ class Driver {
   static Driver& instance();
 
   std::atomic<bool> initialised{false};
+  std::string configuration_error;               // fixed; not empty: cuInit fails
   std::vector<std::unique_ptr<Device>> devices;  // fixed once made
 
   Registry<CUcontext, Context> contexts;
@@ -145,8 +146,10 @@ CUgraphNode add_node(const std::shared_ptr<Graph>& graph, std::shared_ptr<Contex
 // --- modules (module.cpp, function.cpp)
 
 CUresult find_function(CUfunction handle, std::shared_ptr<Function>* function);
-CUresult load_module(const std::string& ptx, const std::shared_ptr<Context>& context,
+// Loads the best of the texts for the context's device; *log says why not.
+CUresult load_module(const std::vector<std::string>& texts, const std::shared_ptr<Context>& context,
                      std::shared_ptr<Module>* module, std::string* log);
+CUresult read_file(const char* path, std::string* bytes);
 CUresult get_function(const std::shared_ptr<Module>& module, std::string_view name,
                       CUfunction* function);
 void unload_module(Module& module);
@@ -164,7 +167,7 @@ CUresult allocate(Context& context, size_t bytes, CUmemoryPool pool, CUdeviceptr
 // --- launches (launch.cpp)
 
 struct LaunchShape {
-  Dim3 grid, block, cluster;
+  Dim3 grid{}, block{}, cluster{};
   bool cluster_given = false;
   bool cooperative = false;
   size_t dynamic_shared_bytes = 0;
