@@ -1,0 +1,264 @@
+#include <chrono>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/console.h"
+#include "cli/emulator_counters.h"
+#include "cli/run_input.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace tilewright::cli {
+namespace {
+
+struct RunFlags {
+  CommonFlags common;
+  std::string problem, out, lse;
+  InputFiles files;
+  uint64_t seed = 0;
+  int64_t repeat = 1;
+  bool check = false, counters = false;
+};
+
+struct RunOutcome {
+  RunInput input;
+  DeviceInfo device;
+  std::optional<Kernel> kernel;
+  CacheCounters cache;
+  TrialOutputs outputs;
+  double host_seconds = 0;
+  std::optional<Verdict> verdict;
+  std::vector<std::pair<std::string, uint64_t>> counters;
+  std::string reproducer;
+
+  bool passed() const { return !verdict || verdict->ok(); }
+};
+
+// The command that repeats this run; the problem with every dim, and the device, spelt out.
+std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Options& options) {
+  std::vector<std::string> words = {"tilewright", "run", "--check", "--problem",
+                                    input.problem.to_string()};
+  const auto add = [&](std::string name, const std::string& value) {
+    if (value.empty()) return;
+    words.push_back(std::move(name));
+    words.push_back(value);
+  };
+  if (flags.files.any()) {
+    add("--q", flags.files.q);
+    add("--k", flags.files.k);
+    add("--v", flags.files.v);
+  } else {
+    add("--seed", fmt::to_string(flags.seed));
+  }
+  if (flags.repeat != 1) add("--repeat", fmt::to_string(flags.repeat));
+  add("--device", options.device);
+  add("--templates", options.templates_dir);
+  return shell_command(words);
+}
+
+Result<RunInput> read_input(const RunFlags& flags) {
+  Problem problem;
+  if (!flags.problem.empty() || !flags.files.any()) {
+    TW_ASSIGN(problem, parse_problem_flag(flags.problem));
+  }
+  if (flags.files.any()) return input_from_files(std::move(problem), flags.files);
+  return input_from_problem(std::move(problem));
+}
+
+Status write_outputs(const RunFlags& flags, const RunOutcome& outcome) {
+  const Problem& problem = outcome.input.problem;
+  const reference::Sizes& sizes = outcome.input.sizes;
+  if (!flags.out.empty()) {
+    TW_TRY(write_tensor(flags.out, problem.out_dtype.value_or(*problem.dtype), problem.layout,
+                        {sizes.batch, sizes.seqlen_q, sizes.num_heads_q, sizes.head_dim_v},
+                        outcome.outputs.out));
+  }
+  if (!flags.lse.empty()) TW_TRY(write_lse(flags.lse, sizes, outcome.outputs.lse));
+  return {};
+}
+
+Result<RunOutcome> execute(const RunFlags& flags) {
+  const Options options = make_options(flags.common);
+  RunOutcome outcome;
+  Progress progress("reading the input");
+  TW_ASSIGN(outcome.input, read_input(flags));
+  RunInput& input = outcome.input;
+  TW_TRY(check_host_memory(input.sizes, flags.check));
+  outcome.reproducer = reproducer_of(flags, input, options);
+
+  progress.set_label("preparing the kernel");
+  TW_ASSIGN(const std::unique_ptr<Session> session, Session::open(options));
+  outcome.device = session->device();
+  TW_ASSIGN(outcome.kernel, session->prepare(input.problem));
+  outcome.cache = session->cache_counters();
+
+  if (!flags.files.any()) {
+    input.tensors = random_inputs(input.problem, input.sizes, flags.seed);
+  }
+  const bool count = flags.counters && outcome.device.simulated;
+  if (count) TW_TRY(reset_emulator_counters());
+  progress.set_label("running on " + outcome.device.name);
+  const auto start = std::chrono::steady_clock::now();
+  TW_ASSIGN(outcome.outputs, run_trial(*session, *outcome.kernel, input.sizes, input.tensors,
+                                       {.repeat = static_cast<int>(flags.repeat)}));
+  outcome.host_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (count) {
+    TW_ASSIGN(outcome.counters, emulator_counters());
+  }
+  TW_TRY(write_outputs(flags, outcome));
+
+  if (flags.check) {
+    progress.set_label("computing the fp64 reference");
+    TW_ASSIGN(outcome.verdict, verify(input.problem, input.sizes, input.tensors, outcome.outputs));
+  }
+  return outcome;
+}
+
+Json comparison_json(const reference::Comparison& comparison) {
+  return Json::object({{"ok", comparison.ok},
+                       {"error", comparison.max_error},
+                       {"bound", comparison.max_error_limit},
+                       {"worst_element", Json::object({{"index", comparison.worst_index},
+                                                       {"ratio", comparison.worst_ratio},
+                                                       {"bound", comparison.bound_there}})},
+                       {"plain_error", comparison.plain_max_error},
+                       {"mean_error", comparison.mean_error},
+                       {"detail", comparison.detail}});
+}
+
+Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
+  const LaunchPlan& plan = outcome.outputs.plan;
+  const auto dims = [](const Dim3& dim) {
+    return Json::array().push(dim.x).push(dim.y).push(dim.z);
+  };
+  Json notes = Json::array();
+  for (const std::string& note : outcome.input.notes) notes.push(note);
+  Json json = Json::object({{"problem", outcome.input.problem.to_string()},
+                            {"device", Json::object({{"name", outcome.device.name},
+                                                     {"target", outcome.device.target},
+                                                     {"simulated", outcome.device.simulated}})},
+                            {"config", outcome.kernel->config_text()},
+                            {"provenance", outcome.kernel->provenance()},
+                            {"origin", origin_name(outcome.kernel->origin())},
+                            {"compiles", outcome.cache.compiled},
+                            {"compile_seconds", outcome.kernel->compile_seconds()},
+                            {"resources", resources_json(outcome.kernel->resources())},
+                            {"grid", dims(plan.grid)},
+                            {"block", dims(plan.block)},
+                            {"shared_bytes", plan.shared_bytes},
+                            {"runs", flags.repeat},
+                            {"host_seconds", outcome.host_seconds},
+                            {"notes", std::move(notes)}});
+  if (!flags.out.empty()) json.set("out", flags.out);
+  if (!flags.lse.empty()) json.set("lse", flags.lse);
+  if (outcome.verdict) {
+    json.set("check", Json::object({{"ok", outcome.verdict->ok()},
+                                    {"out", comparison_json(outcome.verdict->out)},
+                                    {"lse", comparison_json(outcome.verdict->lse)}}));
+  }
+  if (flags.counters) {
+    Json counters = Json::object();
+    for (const auto& [name, value] : outcome.counters) counters.set(name, value);
+    json.set("counters", std::move(counters));
+  }
+  json.set("reproducer", outcome.reproducer);
+  return json;
+}
+
+void add_check(Table& table, std::string name, const reference::Comparison& comparison) {
+  const std::string verdict = comparison.ok
+                                  ? coloured("ok", Colour::kGreen)
+                                  : coloured("FAILED: " + comparison.detail, Colour::kRed);
+  table.row({std::move(name),
+             fmt::format("max error {:.3g}, bound {:.3g}; worst element at {:.3g} of its bound; {}",
+                         comparison.max_error, comparison.max_error_limit, comparison.worst_ratio,
+                         verdict)});
+}
+
+std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
+  const Kernel& kernel = *outcome.kernel;
+  const LaunchPlan& plan = outcome.outputs.plan;
+  Table table;
+  for (const std::string& note : outcome.input.notes) table.row({"note", note});
+  table.row({"device", fmt::format("{}, {}", outcome.device.name, outcome.device.target)});
+  table.row({"problem", outcome.input.problem.to_string()});
+  table.row({"config", fmt::format("{} ({})", kernel.config_text(), kernel.provenance())});
+  table.row(
+      {"kernel", kernel.origin() == BinaryOrigin::kCompiled
+                     ? fmt::format("compiled in {}, {} compiles",
+                                   seconds_text(kernel.compile_seconds()), outcome.cache.compiled)
+                     : fmt::format("from the cache, {} compiles", outcome.cache.compiled)});
+  if (plan.empty) {
+    table.row({"run", "nothing to compute"});
+  } else {
+    table.row(
+        {"run",
+         fmt::format(
+             "{}grid {}x{}x{}, {} threads, {} shared; {} of host time{}",
+             flags.repeat > 1 ? fmt::format("{} bit-equal runs, ", flags.repeat) : std::string(),
+             plan.grid.x, plan.grid.y, plan.grid.z, plan.block.x * plan.block.y * plan.block.z,
+             bytes_text(plan.shared_bytes), seconds_text(outcome.host_seconds),
+             outcome.device.simulated ? " (emulation)" : "")});
+  }
+  for (const auto& [name, count] : outcome.counters) {
+    table.row({"executed", fmt::format("{:>14}  {}", count, name)});
+  }
+  if (flags.counters && !outcome.device.simulated) {
+    table.row({"executed", "only an emulated device counts instructions"});
+  }
+  if (outcome.verdict) {
+    add_check(table, "check out", outcome.verdict->out);
+    add_check(table, "check lse", outcome.verdict->lse);
+  }
+  for (const std::string& path : {flags.out, flags.lse}) {
+    if (!path.empty()) table.row({"wrote", path});
+  }
+  table.row({"again", outcome.reproducer});
+  return table.text();
+}
+
+void add_flags(ArgumentParser& parser, RunFlags& flags) {
+  parser.text("problem", "TEXT", "what to compute; may be left out with --q, --k and --v",
+              flags.problem);
+  parser.flag("check", "compare with the fp64 reference", flags.check);
+  parser.unsigned_integer("seed", "N", "of the random tensors (default 0)", flags.seed);
+  parser.integer("repeat", "N", "runs, which must agree to the bit (default 1)", 1, 1000000,
+                 flags.repeat);
+  parser.flag("counters", "print the instructions an emulated device executed", flags.counters);
+  add_device_flag(parser, flags.common);
+  add_json_flag(parser, flags.common);
+  parser.group("Files (.npy; float16, float32 to be rounded, uint16 for bf16, uint8 for fp8)");
+  parser.text("q", "FILE", "queries [batch, seqlen, heads, dim], or as --problem's layout says",
+              flags.files.q);
+  parser.text("k", "FILE", "keys", flags.files.k);
+  parser.text("v", "FILE", "values", flags.files.v);
+  parser.text("out", "FILE", "write the output here", flags.out);
+  parser.text("lse", "FILE", "write the log-sum-exp here, [batch, heads, seqlen] float32",
+              flags.lse);
+  add_runtime_flags(parser, flags.common);
+  parser.example("tilewright run --check --problem \"b2 hq6 hkv2 q129 k257 qk80 v48 bf16 causal\"");
+  parser.example("tilewright run --q q.npy --k k.npy --v v.npy --out o.npy");
+}
+
+}  // namespace
+
+int run_run(Words words) {
+  RunFlags flags;
+  ArgumentParser parser("run",
+                        "Computes attention of .npy files or seeded random tensors on a GPU, real "
+                        "or emulated.");
+  add_flags(parser, flags);
+  if (const auto code = parser.parse_or_finish(words)) return *code;
+
+  const Result<RunOutcome> outcome = execute(flags);
+  if (!outcome.ok()) return report_error("run", outcome.error(), flags.common.json);
+  if (flags.common.json) {
+    print_json(as_json(flags, *outcome));
+  } else {
+    print_text(as_text(flags, *outcome));
+  }
+  return outcome->passed() ? kSuccess : kFailure;
+}
+
+}  // namespace tilewright::cli
