@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <limits>
 
 #include "emulator/ptx/parser_state.h"
@@ -29,6 +30,11 @@ constexpr auto sorted_specials() {
   return names;
 }
 constexpr auto kSpecials = sorted_specials();
+
+const SpecialName* find_special(std::string_view name) {
+  const auto it = std::ranges::lower_bound(kSpecials, name, {}, &SpecialName::name);
+  return it != kSpecials.end() && it->name == name ? &*it : nullptr;
+}
 
 int precedence(const LexToken& token) {
   // A lone `%` is lexed as a word.
@@ -191,18 +197,31 @@ bool Parser::parse_named(Operand& operand) {
     operand.kind = OperandKind::kSink;
     return true;
   }
-  const auto special = std::ranges::lower_bound(kSpecials, name.text, {}, &SpecialName::name);
-  if (special == kSpecials.end() || special->name != name.text) {
-    return fail("unknown name '{}'", name.text);
+  return parse_special(operand);
+}
+
+// %tid.x, %clock, %envreg2
+bool Parser::parse_special(Operand& operand) {
+  const std::string_view text = token_.text;
+  const size_t digits = text.find_last_not_of("0123456789") + 1;
+  uint32_t component = 0;
+  const SpecialName* special = find_special(text);
+  if (special && special_register_components(special->special) > 3) special = nullptr;
+  if (!special) {
+    special = find_special(text.substr(0, digits));
+    const auto [end, error] =
+        std::from_chars(text.data() + digits, text.data() + text.size(), component);
+    const bool numbered =
+        special && error == std::errc() && special_register_components(special->special) > 3 &&
+        component < static_cast<uint32_t>(special_register_components(special->special));
+    if (!numbered) return fail("unknown name '{}'", text);
   }
   advance();
   operand.kind = OperandKind::kSpecial;
   operand.index = static_cast<uint32_t>(special->special);
   const int components = special_register_components(special->special);
-  if (components > 1) {
-    if (!parse_component(static_cast<uint32_t>(components), component)) return false;
-    operand.component = static_cast<uint8_t>(component);
-  }
+  if (components == 3 && !parse_component(3, component)) return false;
+  operand.component = static_cast<uint8_t>(component);
   return true;
 }
 

@@ -154,6 +154,7 @@ class Parser {
   bool parse_operand(Operand& operand);
   bool parse_scalar(Operand& operand);
   bool parse_named(Operand& operand);
+  bool parse_special(Operand& operand);
   bool parse_component(uint32_t components, uint32_t& component);
   bool parse_register_pair(Operand& operand);
   bool parse_vector(Operand& operand);

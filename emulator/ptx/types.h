@@ -225,7 +225,8 @@ struct Modifiers {
   bool operator==(const Modifiers&) const = default;
 };
 
-// Special registers, %-prefixed. The component of a three-dimensional one is held by the operand.
+// Special registers, %-prefixed. The component or number of one
+// that has several is held by the operand.
 enum class SpecialRegister : uint8_t {
 #define TW_SPECIAL_REGISTER(enumerator, name, type, components) enumerator,
 #include "emulator/ptx/special_registers.def"
@@ -233,7 +234,7 @@ enum class SpecialRegister : uint8_t {
 };
 std::string_view to_string(SpecialRegister special);
 Type special_register_type(SpecialRegister special);
-// 3 (.x .y .z) or 1.
+// 3 (.x .y .z), 1, or more (numbered: %envreg0 …).
 int special_register_components(SpecialRegister special);
 
 }  // namespace tilewright::emulator::ptx
