@@ -2,13 +2,14 @@
 //
 // A block computes tile_m query rows of one (batch, head): warp w owns rows_per_warp rows of it and
 // never exchanges data with other warps but for the shared K and V tiles. It walks the key tiles
-// that its rows can see, masked ones first, and for each: S = Q·Kᵀ, online softmax (softmax.cuh),
-// O += P·V with P converted in registers to an A operand. O and the row statistics stay in
-// registers throughout.
+// that its rows can see from last to first, and for each: S = Q·Kᵀ, mask if the tile is not wholly
+// visible, online softmax (softmax.cuh), O += P·V with P converted in registers to an A operand. O
+// and the row statistics stay in registers throughout. Masked and clean tiles share one copy of the
+// loop, parted by a uniform branch: two copies double the compile time and cost registers.
 //
 // K and V tiles come by cp.async into a ring of `stages` slots.
-//   stages = 1: V of a step is loaded under S = Q·Kᵀ, K of the next step under softmax and P·V;
-//               two barriers a step. Meant to run with two or more blocks per SM.
+//   stages = 1: V of a step is loaded under S = Q·Kᵀ (the first one with its K), K of the next step
+//               under softmax and P·V; two barriers a step. Meant for two or more blocks per SM.
 //   stages > 1: K and V of step s + stages − 1 are requested at the start of step s, into the slot
 //               that step s − 1 left; one barrier a step.
 // Who waits for whom: a thread waits for its own copies (cp_async_wait), then a barrier publishes
@@ -177,16 +178,18 @@ struct ForwardSm80 {
     }
   }
 
+  // Reads the lane anew, so that rows' intervals are computed here and not kept through the loop.
   static __device__ __forceinline__ void apply_mask(Scores& scores, const Mask& mask,
                                                     int first_query, int first_key) {
+    const int fresh_lane = ptx::lane_index();
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
-      const auto visible = mask.row(first_query + row_offset(row));
+      const auto visible = mask.row(first_query + fresh_lane / 4 + 8 * row);
 #pragma unroll
       for (int n = 0; n < kConfig.key_fragments(); ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const int key = first_key + 8 * n + lane() % 4 * 2 + i;
+          const int key = first_key + 8 * n + fresh_lane % 4 * 2 + i;
           if (!visible.visible(key)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
         }
       }
@@ -201,12 +204,11 @@ struct ForwardSm80 {
   static __device__ __forceinline__ int row_offset(int row) { return lane() / 4 + 8 * row; }
 
   // Scores become weights; the output so far is brought to the new maximum.
-  template <bool kMasked>
   static __device__ __forceinline__ void compute_weights(Scores& scores, Output& out,
                                                          Softmax& softmax, float scale_log2) {
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
-      const float rescale = softmax.template update<kMasked, 2 * kConfig.key_fragments()>(
+      const float rescale = softmax.template update<2 * kConfig.key_fragments()>(
           row, scale_log2,
           [&](int j) -> float& { return scores[row / 2][j / 2][row % 2 * 2 + j % 2]; });
 #pragma unroll
@@ -331,119 +333,111 @@ struct ForwardSm80 {
     }
   }
 
-  static __device__ __forceinline__ void run(const ForwardParams& params, unsigned shared) {
-    const Work work = work_of_block(params);
-    const int thread = static_cast<int>(threadIdx.x);
-    const int first_query = first_query_of_warp(work);
-    const unsigned q_tile = shared + kConfig.q_offset();
-    const Mask mask(params);
-    const KeyTiles tiles = mask.key_tiles(work.query_tile);
-    const int num_steps = tiles.num_steps();
+  // The operands of a block's loop, as one thread sees them.
+  struct Sources {
+    QLoader q;
+    KLoader k;
+    VLoader v;
 
-    Output out = {};
-    Softmax softmax;
-    if (num_steps > 0) {
-      const QLoader q_loader(params.q, params.q_strides, work.batch, work.head, thread);
-      const KLoader k_loader(params.k, params.k_strides, work.batch, work.kv_head, thread);
-      const VLoader v_loader(params.v, params.v_strides, work.batch, work.kv_head, thread);
-      q_loader.template load<true>(q_tile, work.query_tile * kConfig.tile_m, params.seqlen_q);
-      // Q and the first K (and V) tile come in separate groups, so that Q can be waited for alone.
-      ptx::cp_async_commit();
-      k_loader.template load<true>(shared, tiles.tile(0) * kConfig.tile_n, params.seqlen_k);
-      if constexpr (kConfig.stages > 1) {
-        v_loader.template load<true>(shared + KTile::bytes(), tiles.tile(0) * kConfig.tile_n,
-                                     params.seqlen_k);
+    __device__ __forceinline__ Sources(const ForwardParams& params, const Work& work, int thread)
+        : q(params.q, params.q_strides, work.batch, work.head, thread),
+          k(params.k, params.k_strides, work.batch, work.kv_head, thread),
+          v(params.v, params.v_strides, work.batch, work.kv_head, thread) {}
+  };
+
+  static __device__ __forceinline__ unsigned stage(unsigned shared, int slot) {
+    return shared + static_cast<unsigned>(slot * kConfig.stage_bytes());
+  }
+
+  // Only the last key tile, which is loaded first, may reach beyond seqlen_k.
+  template <bool kChecked>
+  static __device__ __forceinline__ void load_stage(const Sources& sources, unsigned stage,
+                                                    int tile, int seqlen_k) {
+    sources.k.template load<kChecked>(stage, tile * kConfig.tile_n, seqlen_k);
+    sources.v.template load<kChecked>(stage + KTile::bytes(), tile * kConfig.tile_n, seqlen_k);
+  }
+
+  // Requests Q, then K and V of the first step (and of those up to stages − 1). Q has its own
+  // group, so that it can be waited for alone.
+  static __device__ __forceinline__ void load_first_tiles(const ForwardParams& params,
+                                                          const Work& work, const KeyTiles& tiles,
+                                                          const Sources& sources, unsigned shared) {
+    sources.q.template load<true>(shared + kConfig.q_offset(), work.query_tile * kConfig.tile_m,
+                                  params.seqlen_q);
+    ptx::cp_async_commit();
+    const int last = tiles.end - 1;
+    load_stage<true>(sources, shared, last, params.seqlen_k);
+    ptx::cp_async_commit();
+#pragma unroll
+    for (int ahead = 1; ahead < kConfig.stages - 1; ++ahead) {
+      if (last - ahead >= tiles.begin) {
+        load_stage<false>(sources, stage(shared, ahead), last - ahead, params.seqlen_k);
       }
       ptx::cp_async_commit();
-#pragma unroll
-      for (int step = 1; step < kConfig.stages - 1; ++step) {
-        if (step < num_steps) load_stage(k_loader, v_loader, shared, step, tiles.tile(step));
+    }
+  }
+
+  // Waits for K of this step, requests what comes next and computes S; on return V of this step is
+  // there as well.
+  static __device__ __forceinline__ void advance(const ForwardParams& params, const KeyTiles& tiles,
+                                                 const Sources& sources, unsigned shared, int tile,
+                                                 int slot, const QRegisters& q, Scores& scores) {
+    const unsigned q_tile = shared + kConfig.q_offset();
+    const unsigned k_tile = stage(shared, slot);
+    ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 2 : 0)>();
+    __syncthreads();
+    if constexpr (kConfig.stages == 1) {
+      if (tile < tiles.end - 1) {
+        sources.v.template load<false>(k_tile + KTile::bytes(), tile * kConfig.tile_n,
+                                       params.seqlen_k);
         ptx::cp_async_commit();
       }
+      compute_scores(scores, q, q_tile, k_tile);
+      ptx::cp_async_wait<0>();
+      __syncthreads();
+      if (tile > tiles.begin) {
+        sources.k.template load<false>(k_tile, (tile - 1) * kConfig.tile_n, params.seqlen_k);
+        ptx::cp_async_commit();
+      }
+    } else {
+      const int ahead = tile - (kConfig.stages - 1);
+      if (ahead >= tiles.begin) {
+        const int previous = slot == 0 ? kConfig.stages - 1 : slot - 1;
+        load_stage<false>(sources, stage(shared, previous), ahead, params.seqlen_k);
+      }
+      ptx::cp_async_commit();
+      compute_scores(scores, q, q_tile, k_tile);
+    }
+  }
 
+  static __device__ __forceinline__ void run(const ForwardParams& params, unsigned shared) {
+    const Work work = work_of_block(params);
+    const Mask mask(params);
+    const KeyTiles tiles = mask.key_tiles(work.query_tile);
+    Output out = {};
+    Softmax softmax;
+    if (tiles.begin < tiles.end) {
+      const Sources sources(params, work, static_cast<int>(threadIdx.x));
+      load_first_tiles(params, work, tiles, sources, shared);
       QRegisters q;
       if constexpr (kConfig.q_in_registers) {
         ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 1 : 1)>();
         __syncthreads();
-        load_q_registers(q, q_tile);
+        load_q_registers(q, shared + kConfig.q_offset());
       }
-
-      Pipeline pipeline = {shared, 0};
-      int step = 0;
-      const int num_masked_steps = tiles.num_masked_steps();
-      for (; step < num_masked_steps; ++step) {
-        run_step<true>(params, k_loader, v_loader, mask, tiles, step, first_query, q, q_tile,
-                       pipeline, softmax, out);
-      }
-      for (; step < num_steps; ++step) {
-        run_step<false>(params, k_loader, v_loader, mask, tiles, step, first_query, q, q_tile,
-                        pipeline, softmax, out);
+      const int first_query = first_query_of_warp(work);
+      int slot = 0;
+      for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
+        Scores scores;
+        advance(params, tiles, sources, shared, tile, slot, q, scores);
+        if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
+        if (!tiles.clean(tile)) apply_mask(scores, mask, first_query, tile * kConfig.tile_n);
+        compute_weights(scores, out, softmax, params.scale_log2);
+        accumulate_output(out, scores, stage(shared, slot) + KTile::bytes());
+        slot = slot == kConfig.stages - 1 ? 0 : slot + 1;
       }
     }
     store_output(params, out, softmax);
-  }
-
-  // The slot of the current step.
-  struct Pipeline {
-    unsigned shared;
-    int slot;
-
-    __device__ __forceinline__ unsigned stage(int index) const {
-      return shared + static_cast<unsigned>(index * kConfig.stage_bytes());
-    }
-    __device__ __forceinline__ int previous() const {
-      return slot == 0 ? kConfig.stages - 1 : slot - 1;
-    }
-    __device__ __forceinline__ void advance() { slot = slot == kConfig.stages - 1 ? 0 : slot + 1; }
-  };
-
-  static __device__ __forceinline__ void load_stage(const KLoader& k_loader,
-                                                    const VLoader& v_loader, unsigned shared,
-                                                    int slot, int tile) {
-    const unsigned stage = shared + static_cast<unsigned>(slot * kConfig.stage_bytes());
-    k_loader.template load<false>(stage, tile * kConfig.tile_n, 0);
-    v_loader.template load<false>(stage + KTile::bytes(), tile * kConfig.tile_n, 0);
-  }
-
-  template <bool kMasked>
-  static __device__ __forceinline__ void run_step(const ForwardParams& params,
-                                                  const KLoader& k_loader, const VLoader& v_loader,
-                                                  const Mask& mask, const KeyTiles& tiles, int step,
-                                                  int first_query, const QRegisters& q,
-                                                  unsigned q_tile, Pipeline& pipeline,
-                                                  Softmax& softmax, Output& out) {
-    const int num_steps = tiles.num_steps();
-    const int first_key = tiles.tile(step) * kConfig.tile_n;
-    const unsigned k_tile = pipeline.stage(pipeline.slot);
-    const unsigned v_tile = k_tile + KTile::bytes();
-    Scores scores;
-    if constexpr (kConfig.stages == 1) {
-      ptx::cp_async_wait<0>();
-      __syncthreads();
-      v_loader.template load<kMasked>(v_tile, first_key, params.seqlen_k);
-      ptx::cp_async_commit();
-      compute_scores(scores, q, q_tile, k_tile);
-      ptx::cp_async_wait<0>();
-      __syncthreads();
-      if (step + 1 < num_steps) {
-        k_loader.template load<false>(k_tile, tiles.tile(step + 1) * kConfig.tile_n, 0);
-        ptx::cp_async_commit();
-      }
-    } else {
-      ptx::cp_async_wait<kConfig.stages - 2>();
-      __syncthreads();
-      const int ahead = step + kConfig.stages - 1;
-      if (ahead < num_steps) {
-        load_stage(k_loader, v_loader, pipeline.shared, pipeline.previous(), tiles.tile(ahead));
-      }
-      ptx::cp_async_commit();
-      compute_scores(scores, q, q_tile, k_tile);
-      pipeline.advance();
-    }
-    if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
-    if constexpr (kMasked) apply_mask(scores, mask, first_query, first_key);
-    compute_weights<kMasked>(scores, out, softmax, params.scale_log2);
-    accumulate_output(out, scores, v_tile);
   }
 };
 

@@ -1,6 +1,6 @@
 // Which keys a query sees, as policy types that share one shape:
-//   key_tiles(query_tile)        how far to loop, and which steps need no mask
-//   row(query).visible(key)      the mask itself, asked only in masked steps
+//   key_tiles(query_tile)        how far to loop, and which key tiles need no mask
+//   row(query).visible(key)      the mask itself, asked only in tiles that are not clean
 // AllVisible: every key below seqlen_k. RowRange: the keys of a row are one interval, which covers
 // causal masks of either alignment and windows.
 #pragma once
@@ -10,24 +10,16 @@
 
 namespace tilewright::attention {
 
-// The key tiles of one query tile in the order they are visited: masked tiles on the right (the
-// only ones that may reach beyond seqlen_k, hence step 0 is the only one whose rows need checks
-// when loaded), masked tiles on the left, clean tiles.
+// The key tiles of one query tile: those in [clean_begin, clean_end) are visible to every row. Only
+// the last one may reach beyond seqlen_k, and then it is not clean.
 struct KeyTiles {
   int begin;
   int end;
   int clean_begin;
   int clean_end;
 
-  __device__ __forceinline__ int num_steps() const { return end - begin; }
-  __device__ __forceinline__ int num_masked_steps() const {
-    return (end - clean_end) + (clean_begin - begin);
-  }
-  __device__ __forceinline__ int tile(int step) const {
-    const int num_right = end - clean_end;
-    if (step < num_right) return end - 1 - step;
-    if (step < num_masked_steps()) return begin + step - num_right;
-    return end - 1 - step + (clean_begin - begin);
+  __device__ __forceinline__ bool clean(int tile) const {
+    return tile >= clean_begin && tile < clean_end;
   }
 };
 
@@ -40,8 +32,8 @@ struct KeyInterval {
 
 template <class Mask>
 concept KeyMask = requires(const Mask& mask, int index) {
-  {mask.key_tiles(index).num_steps()};
-  {mask.row(index).visible(index)};
+  mask.key_tiles(index).clean(index);
+  mask.row(index).visible(index);
 };
 
 template <int kTileM, int kTileN>

@@ -46,16 +46,16 @@ struct OnlineSoftmax {
     }
   }
 
-  // Turns a row's scores into weights, in place; `rescale` is the factor for what the row has
-  // accumulated so far. score(j), j < kCount, is a reference. Only a masked tile can leave a row
-  // with no key at all, whose maximum −inf must not meet another −inf.
-  template <bool kMasked, int kCount, class Score>
+  // Turns a row's scores into weights, in place; the result is the factor for what the row has
+  // accumulated so far. score(j), j < kCount, is a reference. A row that has seen no key yet has
+  // maximum −inf, which must not meet another −inf.
+  template <int kCount, class Score>
   __device__ __forceinline__ float update(int row, float scale_log2, const Score& score) {
     float tile_max = score(0);
 #pragma unroll
     for (int j = 1; j < kCount; ++j) tile_max = fmaxf(tile_max, score(j));
     const float new_max = fmaxf(max[row], quad_max(tile_max) * scale_log2);
-    const float offset = kMasked && new_max == -infinity() ? 0.0f : new_max;
+    const float offset = new_max == -infinity() ? 0.0f : new_max;
     const float rescale = ptx::exp2_approx(max[row] - offset);
     max[row] = new_max;
     float tile_sum = 0.0f;

@@ -71,8 +71,7 @@ struct TileLoader {
   static consteval bool all_threads_load() { return pass_rows() * Tile::chunks() == kNumThreads; }
   static_assert(pass_rows() > 0, "a row has more chunks than the block has threads");
 
-  const char* source;       // row 0 of the head: a valid address
-  const char* thread_base;  // this thread's chunk of the first pass
+  const char* thread_base;  // this thread's chunk of rows [0, pass_rows)
   long long row_bytes;
   long long dim_bytes;  // between elements; used by strided tensors only
   int row;
@@ -84,8 +83,9 @@ struct TileLoader {
         dim_bytes(kStrided ? strides.dim * 2 : 2),
         row(thread / Tile::chunks()),
         chunk(thread % Tile::chunks()) {
-    source = static_cast<const char*>(tensor) + (batch * strides.batch + head * strides.head) * 2;
-    thread_base = source + row * row_bytes + chunk * kChunkElements * dim_bytes;
+    thread_base = static_cast<const char*>(tensor) +
+                  (batch * strides.batch + head * strides.head) * 2 + row * row_bytes +
+                  chunk * kChunkElements * dim_bytes;
   }
 
   // Starts copying rows [first_row, first_row + Tile::rows()). kChecked: rows from `num_rows` of
@@ -117,7 +117,7 @@ struct TileLoader {
     if constexpr (kStrided) {
       store_elements(address, from, valid);
     } else if constexpr (kChecked || kPadded) {
-      ptx::cp_async_16_or_zero(address, valid ? from : source, valid);
+      ptx::cp_async_16_or_zero(address, from, valid);
     } else {
       ptx::cp_async_16(address, from);
     }

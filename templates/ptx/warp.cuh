@@ -22,11 +22,20 @@ __device__ __forceinline__ float shuffle_xor(float value) {
   return result;
 }
 
-// PTX ISA 10, %ctaid.x. Volatile: a second call reads the register again instead of keeping what
-// was derived from the first alive in between.
+// PTX ISA 10, special registers. Volatile: a second call reads the register again instead of
+// keeping what was derived from the first one alive in between.
+
+// %ctaid.x
 __device__ __forceinline__ unsigned block_index() {
   unsigned result;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(result));
+  return result;
+}
+
+// %laneid
+__device__ __forceinline__ int lane_index() {
+  int result;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(result));
   return result;
 }
 
