@@ -219,6 +219,4 @@ Result<CacheResult> compile_offline(const Options& options, const Problem& probl
   return cache.get_or_compile(request, nvrtc);
 }
 
-extern "C" const char* tilewright_version() { return "0.1.0"; }
-
 }  // namespace tilewright

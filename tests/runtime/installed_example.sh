@@ -1,0 +1,13 @@
+#!/bin/sh
+# installed_example.sh BUILD SOURCE WORK COMPILER: installs the library from BUILD into WORK,
+# compiles SOURCE/examples against it with find_package, and runs the first kernel there.
+set -eu
+build=$1 source=$2 work=$3 compiler=$4
+rm -rf "$work"
+cmake --install "$build" --component library --prefix "$work/prefix" >"$work.log" 2>&1 ||
+  { cat "$work.log"; exit 1; }
+cmake -S "$source/examples" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
+cmake --build "$work/build"
+TILEWRIGHT_DEVICE=emulated:a100 TILEWRIGHT_CACHE_DIR="$work/cache" "$work/build/first_kernel"
