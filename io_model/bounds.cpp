@@ -87,8 +87,9 @@ double most_products(const BoundTerms& t, double operations, int outputs) {
 }
 
 double most_gradient_products(const BoundTerms& t, double operations) {
-  const double operands = 2 * t.fast_words + operations + finished_scores(t, operations);
-  return std::pow(operands / 3, 1.5) + inner_sums(t, operands, 3);
+  const double scores = finished_scores(t, operations);
+  const double operands = 2 * t.fast_words + operations + scores;
+  return std::pow(operands / 3, 1.5) + t.head_dim * scores + inner_sums(t, operands, 3);
 }
 
 LowerBound lower_bound(Task task, bool given_probabilities, const Case& problem_case,

@@ -96,6 +96,9 @@ Block best_block(const Stage& stage, const Granularity& granularity, int64_t fas
   switch (stage.freedom) {
     case Freedom::kNone:
       return least;
+    case Freedom::kDepth:
+      least.depth = largest_side(stage, least, &Block::depth, stage.max_depth, 1, fast_words);
+      return least;
     case Freedom::kRows:
       least.rows = largest_side(stage, least, &Block::rows, stage.max_rows, step, fast_words);
       return least;

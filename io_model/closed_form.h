@@ -54,8 +54,8 @@ struct Block {
 using Tiles = std::vector<Block>;
 
 // Which sides of its block a stage leaves to the search; the other one streams, as narrow as it
-// can.
-enum class Freedom { kNone, kRows, kCols, kBoth };
+// can. kDepth: the slab is as deep as fits, which changes no count.
+enum class Freedom { kNone, kDepth, kRows, kCols, kBoth };
 
 struct Stage {
   std::string_view name;

@@ -1,33 +1,8 @@
 #include "io_model/machine.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "core/check.h"
 
 namespace tilewright::io_model {
-
-Tile::Tile(Machine* machine, int64_t rows, int64_t cols, int64_t words_each)
-    : machine_(machine), rows_(rows), cols_(cols), words_(rows * cols * words_each) {
-  machine_->take(words_);
-}
-
-Tile::Tile(Tile&& other) noexcept
-    : machine_(std::exchange(other.machine_, nullptr)),
-      rows_(other.rows_),
-      cols_(other.cols_),
-      words_(other.words_),
-      values_(std::move(other.values_)) {}
-
-Tile::~Tile() {
-  if (machine_ != nullptr) machine_->give_back(words_);
-}
-
-void Machine::take(int64_t words) {
-  resident_ += words;
-  peak_ = std::max(peak_, resident_);
-  if (resident_ > fast_words_ && first_excess_ == 0) first_excess_ = resident_;
-}
 
 Status Machine::status() const {
   if (first_excess_ == 0) return {};
@@ -47,23 +22,7 @@ Tile Machine::accumulator(int64_t rows, int64_t cols, double fill) {
   return tile;
 }
 
-Tile Machine::load(const Matrix& from, Span rows, Span cols) {
-  return load_words(from, rows, cols, 1);
-}
-
-Tile Machine::load_accumulator(const Matrix& from, Span rows, Span cols) {
-  return load_words(from, rows, cols, accumulator_words_);
-}
-
-Tile Machine::load_words(const Matrix& from, Span rows, Span cols, int64_t words_each) {
-  TW_CHECK(rows.begin >= 0 && rows.end <= from.rows && cols.begin >= 0 && cols.end <= from.cols,
-           "rows {}..{} cols {}..{} of a {}x{} matrix", rows.begin, rows.end, cols.begin, cols.end,
-           from.rows, from.cols);
-  Tile tile(this, rows.size(), cols.size(), words_each);
-  if (!arithmetic()) {
-    reads_ += rows.size() * cols.size();
-    return tile;
-  }
+void Machine::copy_words(const Matrix& from, Span rows, Span cols, Tile& tile) {
   tile.values_.reserve(static_cast<size_t>(rows.size() * cols.size()));
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t col = cols.begin; col < cols.end; ++col) {
@@ -71,7 +30,6 @@ Tile Machine::load_words(const Matrix& from, Span rows, Span cols, int64_t words
       ++reads_;
     }
   }
-  return tile;
 }
 
 void Machine::store(const Tile& tile, Matrix& to, Span rows, Span cols) {

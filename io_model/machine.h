@@ -4,9 +4,12 @@
 // programs then only count, slab by slab. A scalar on its way through an operation is not counted.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "io_model/count.h"
 #include "io_model/visible_pairs.h"
 #include "tilewright/result.h"
@@ -29,11 +32,16 @@ class Machine;
 // In fast memory, from its making to its end.
 class Tile {
  public:
-  Tile(Tile&& other) noexcept;
+  Tile(Tile&& other) noexcept
+      : machine_(std::exchange(other.machine_, nullptr)),
+        rows_(other.rows_),
+        cols_(other.cols_),
+        words_(other.words_),
+        values_(std::move(other.values_)) {}
   Tile(const Tile&) = delete;
   Tile& operator=(const Tile&) = delete;
   Tile& operator=(Tile&&) = delete;
-  ~Tile();
+  inline ~Tile();
 
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
@@ -46,7 +54,7 @@ class Tile {
 
  private:
   friend class Machine;
-  Tile(Machine* machine, int64_t rows, int64_t cols, int64_t words_each);
+  inline Tile(Machine* machine, int64_t rows, int64_t cols, int64_t words_each);
 
   Machine* machine_;
   int64_t rows_, cols_, words_;
@@ -70,8 +78,10 @@ class Machine {
   // An accumulator, filled for free.
   Tile accumulator(int64_t rows, int64_t cols, double fill = 0.0);
   // Copies words from slow memory, each counted. load_accumulator gives them an accumulator's room.
-  Tile load(const Matrix& from, Span rows, Span cols);
-  Tile load_accumulator(const Matrix& from, Span rows, Span cols);
+  Tile load(const Matrix& from, Span rows, Span cols) { return load_words(from, rows, cols, 1); }
+  Tile load_accumulator(const Matrix& from, Span rows, Span cols) {
+    return load_words(from, rows, cols, accumulator_words_);
+  }
   // Reads rows x cols one row at a time through one row's room: visit(row within `rows`, row tile).
   // With arithmetic off the rows, at least one, are counted together and not visited.
   template <class Visit>
@@ -101,8 +111,23 @@ class Machine {
 
  private:
   friend class Tile;
-  Tile load_words(const Matrix& from, Span rows, Span cols, int64_t words_each);
-  void take(int64_t words);
+  Tile load_words(const Matrix& from, Span rows, Span cols, int64_t words_each) {
+    check_inside(from, rows, cols);
+    Tile tile(this, rows.size(), cols.size(), words_each);
+    if (arithmetic()) {
+      copy_words(from, rows, cols, tile);
+    } else {
+      reads_ += rows.size() * cols.size();
+    }
+    return tile;
+  }
+  static void check_inside(const Matrix& matrix, Span rows, Span cols);
+  void copy_words(const Matrix& from, Span rows, Span cols, Tile& tile);
+  void take(int64_t words) {
+    resident_ += words;
+    peak_ = std::max(peak_, resident_);
+    if (resident_ > fast_words_ && first_excess_ == 0) first_excess_ = resident_;
+  }
   void give_back(int64_t words) { resident_ -= words; }
 
   int64_t fast_words_;
@@ -111,6 +136,21 @@ class Machine {
   int64_t reads_ = 0, writes_ = 0, resident_ = 0, peak_ = 0;
   int64_t first_excess_ = 0;  // residency when M was first exceeded
 };
+
+inline Tile::Tile(Machine* machine, int64_t rows, int64_t cols, int64_t words_each)
+    : machine_(machine), rows_(rows), cols_(cols), words_(rows * cols * words_each) {
+  machine_->take(words_);
+}
+
+inline Tile::~Tile() {
+  if (machine_ != nullptr) machine_->give_back(words_);
+}
+
+inline void Machine::check_inside(const Matrix& matrix, Span rows, Span cols) {
+  TW_CHECK(rows.begin >= 0 && rows.end <= matrix.rows && cols.begin >= 0 && cols.end <= matrix.cols,
+           "rows {}..{} cols {}..{} of a {}x{} matrix", rows.begin, rows.end, cols.begin, cols.end,
+           matrix.rows, matrix.cols);
+}
 
 // --- Arithmetic on tiles. Nothing happens where they hold no values. ---
 

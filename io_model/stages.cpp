@@ -149,6 +149,7 @@ Stage output_stage(std::string_view name, const Terms& t, int64_t dim, int64_t s
 // D_i = <dO_i, O_i>, in slabs of both rows.
 Stage row_dots_stage(const Terms& t) {
   return {.name = "D",
+          .freedom = Freedom::kDepth,
           .max_depth = t.dv,
           .peak = [t](const Block& b) { return Count(2) * b.depth + t.a; },
           .traffic =

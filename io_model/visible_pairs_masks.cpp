@@ -1,6 +1,7 @@
 // The key intervals of each mask of a problem, straight from the definitions in docs/semantics.md.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -29,9 +30,13 @@ Spans keys_of(const CausalMask& mask, const Row& row) {
   return {{0, (top_left ? row.query : row.position) + 1}};
 }
 
+// A window's distance, which counts steps of the dilation.
+int64_t reach(const std::optional<int64_t>& distance, int64_t dilation) {
+  return distance && *distance < kFar / dilation ? *distance * dilation : kFar;
+}
+
 Spans keys_of(const WindowMask& mask, const Row& row) {
-  const int64_t left = std::min(mask.left.value_or(kFar), kFar);
-  const int64_t right = std::min(mask.right.value_or(kFar), kFar);
+  const int64_t left = reach(mask.left, mask.dilation), right = reach(mask.right, mask.dilation);
   const Span keys{std::max<int64_t>(row.position - left, 0),
                   std::min(row.position + right + 1, row.seqlen_k)};
   if (mask.dilation == 1) return {keys};
