@@ -182,12 +182,28 @@ bool is_ordered(ModifierKind kind) {
          kind == ModifierKind::kLayout;
 }
 
-// A scalar or vector access moves at most 128 bits; b128 is scalar.
-bool fits_width(const Modifiers& modifiers) {
-  return modifiers.vector == 1 || modifiers.vector * type_bits(modifiers.type()) <= 128;
+bool is_integer(Type type) { return type >= Type::kU8 && type <= Type::kS64; }
+
+// Whether every value of the integer type `from` is one of `to`.
+bool holds_all(Type to, Type from) {
+  if (is_signed(from) && !is_signed(to)) return false;
+  const int room = type_bits(to) - (is_signed(to) && !is_signed(from) ? 1 : 0);
+  return room >= type_bits(from);
 }
 
-// Which token fills which slot of a form; -1: none.
+// What slots cannot say: a vector access moves at most 128 bits; the order and scope of an mbarrier
+// operation come together; an integer conversion has no `.sat` where nothing can saturate.
+bool is_consistent(Opcode opcode, const Modifiers& modifiers) {
+  if (modifiers.vector > 1 && modifiers.vector * type_bits(modifiers.type()) > 128) return false;
+  const bool has_order = modifiers.semantics != Semantics::kNone;
+  const bool has_scope = modifiers.scope != Scope::kNone;
+  if (family(opcode) == Family::kMbarrier && has_order != has_scope) return false;
+  const auto& types = modifiers.types;
+  return opcode != Opcode::kCvt || !modifiers.has(Flag::kSat) || !is_integer(types[0]) ||
+         !is_integer(types[1]) || !holds_all(types[0], types[1]);
+}
+
+// Assigns tokens to the slots of a form.
 class SlotFiller {
  public:
   explicit SlotFiller(const Form& form) : form_(form), filled_(form.slots.size(), false) {}
@@ -238,7 +254,7 @@ void enumerate_from(const Form& form, size_t slot_index, Modifiers modifiers,
                     std::array<int, 32>& counts, const std::string& text,
                     const std::function<void(const Modifiers&, const std::string&)>& visit) {
   if (slot_index == form.slots.size()) {
-    if (fits_width(modifiers)) visit(modifiers, text);
+    if (is_consistent(form.opcode, modifiers)) visit(modifiers, text);
     return;
   }
   const Slot& slot = form.slots[slot_index];
@@ -282,7 +298,8 @@ Result<std::vector<MatchedForm>> match_suffixes(Opcode opcode, std::string_view 
     MatchedForm match{.form = &form, .modifiers = {}};
     const bool fits = std::ranges::all_of(
         ranges, [&](TokenRange range) { return filler.fill(range, match.modifiers); });
-    if (fits && filler.complete() && fits_width(match.modifiers)) matches.push_back(match);
+    if (fits && filler.complete() && is_consistent(opcode, match.modifiers))
+      matches.push_back(match);
   }
   if (matches.empty()) {
     return make_error(ErrorCode::kParseError, "'{}' has no form '{}'", to_string(opcode), suffixes);
@@ -296,8 +313,20 @@ void enumerate(const Form& form,
   enumerate_from(form, 0, {}, counts, std::string(to_string(form.opcode)), visit);
 }
 
-bool is_available(const Form& form, Target target) {
-  const Target& first = form.first_target;
+Target first_target(const Form& form, const Modifiers& modifiers) {
+  // Clusters came with sm_90, and with them everything that reaches over one block.
+  const bool reaches_cluster =
+      modifiers.space == StateSpace::kSharedCluster ||
+      modifiers.source_space == StateSpace::kSharedCluster || modifiers.scope == Scope::kCluster ||
+      (family(form.opcode) == Family::kMbarrier && modifiers.semantics == Semantics::kRelaxed);
+  if (reaches_cluster && form.first_target.compute_capability < 90) {
+    return {.compute_capability = 90, .has_suffix = false};
+  }
+  return form.first_target;
+}
+
+bool is_available(const Form& form, const Modifiers& modifiers, Target target) {
+  const Target first = first_target(form, modifiers);
   // A suffix names features of that one compute capability.
   if (first.has_suffix) return target == first;
   return target.compute_capability >= first.compute_capability;

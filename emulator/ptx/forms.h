@@ -96,7 +96,9 @@ void enumerate(
     const Form& form,
     const std::function<void(const Modifiers& modifiers, const std::string& text)>& visit);
 
-// Whether a module for `target` may hold `form`.
-bool is_available(const Form& form, Target target);
+// Whether a module for `target` may hold the form with these modifiers.
+bool is_available(const Form& form, const Modifiers& modifiers, Target target);
+// The first target that may.
+Target first_target(const Form& form, const Modifiers& modifiers);
 
 }  // namespace tilewright::emulator::ptx

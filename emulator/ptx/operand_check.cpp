@@ -355,6 +355,7 @@ class OperandChecker {
       }
     }
     if (form_.opcode == Opcode::kCpAsync) return copy_size();
+    if (form_.opcode == Opcode::kTensormapReplace) return tensormap_constants();
     if (form_.opcode == Opcode::kWgmmaMmaAsync) return wgmma_constants();
     const bool sets_registers =
         form_.opcode == Opcode::kSetmaxnregInc || form_.opcode == Opcode::kSetmaxnregDec;
@@ -363,6 +364,29 @@ class OperandChecker {
       return fmt::format("{} registers, allowed are 24 to 256 in steps of 8", registers);
     }
     return {};
+  }
+
+  std::string tensormap_constants() const {
+    const auto largest = [this]() -> int64_t {
+      switch (modifiers_.field) {
+        case TensormapField::kElemtype:
+          return 12;
+        case TensormapField::kInterleaveLayout:
+          return 2;
+        case TensormapField::kSwizzleMode:
+          return 3;
+        case TensormapField::kFillMode:
+          return 1;
+        case TensormapField::kGlobalStride:
+          return 3;
+        default:
+          return 4;
+      }
+    };
+    const Operand& operand = operands_[1];
+    const bool limited = operands_.size() == 3 || form_.operands[1].kind == 'i';
+    if (!limited || (operand.value >= 0 && operand.value <= largest())) return {};
+    return fmt::format("operand 2 is {}, allowed are 0 to {}", operand.value, largest());
   }
 
   std::string copy_size() const {

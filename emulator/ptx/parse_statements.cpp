@@ -276,9 +276,9 @@ const Parser::Mnemonic* Parser::find_mnemonic(const LexToken& name, std::string_
     fail_at(name, matches.error().message);
     return nullptr;
   }
-  const Target first = matches->front().form->first_target;
+  const Target first = first_target(*matches->front().form, matches->front().modifiers);
   std::erase_if(*matches, [&](const MatchedForm& match) {
-    return !is_available(*match.form, module_.target);
+    return !is_available(*match.form, match.modifiers, module_.target);
   });
   if (matches->empty()) {
     fail_at(name, fmt::format("'{}' needs {}, the module is for {}", text, target_name(first),
