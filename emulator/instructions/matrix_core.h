@@ -19,6 +19,25 @@ namespace tilewright::emulator {
 
 inline constexpr int kMaxK = 32;
 
+inline constexpr int kFusedColumns = 8;
+
+// One row of A times eight columns of B, as the hardware numerics see it: every finite value is
+// significand · 2^(exponent − fraction bits of its format).
+struct FusedRow {
+  int k;
+  const int32_t* a_significand;  // [k]
+  const int32_t* a_exponent;
+  const int32_t (*b_significand)[kFusedColumns];  // [k][…]
+  const int32_t (*b_exponent)[kFusedColumns];
+  const int32_t* c_significand;  // [kFusedColumns]
+  const int32_t* c_exponent;
+  int product_fraction_bits;
+  int c_fraction_bits;
+  int kept_bits;  // F: fraction bits of every summand once aligned to the largest exponent
+};
+// A zero summand takes part in the alignment with this exponent.
+inline constexpr int kZeroExponent = -126;
+
 struct MatrixCore {
   const char* name;
   // D = A·B + C for one 16×8 tile out of fragments: d[i] = fma(a[k], b[k], …) in ascending k.
@@ -31,6 +50,8 @@ struct MatrixCore {
   // d: 4·blocks lists; block i uses columns + i·k·8. accumulate false: the old d is not read.
   void (*multiply)(int k, int blocks, const float* spread, const float* columns, bool accumulate,
                    uint32_t* const* d);
+  // The sum for each column is sums[j] · 2^(largest[j] − kept_bits).
+  void (*fused_sum)(const FusedRow& row, int64_t* sums, int32_t* largest);
 };
 
 // Null where the build or the host lacks the instruction set.
@@ -41,6 +62,9 @@ const MatrixCore* matrix_core_scalar();
 // count registers of f16 pairs ↔ 2·count registers of f32; rounding to nearest even.
 void widen_f16_accumulators(int count, const uint32_t* const* f16, uint32_t* const* f32);
 void narrow_f16_accumulators(int count, const uint32_t* const* f32, uint32_t* const* f16);
+
+// fused_sum in portable C++.
+void fused_sum_portable(const FusedRow& row, int64_t* sums, int32_t* largest);
 
 // The fastest that this host runs.
 const MatrixCore& matrix_core();

@@ -240,7 +240,7 @@ void multiply(int k, int blocks, const float* spread, const float* columns, bool
   }
 }
 
-constexpr MatrixCore kCore = {"avx2", mma, spread_a, prepare_b, multiply};
+constexpr MatrixCore kCore = {"avx2", mma, spread_a, prepare_b, multiply, fused_sum_portable};
 
 }  // namespace
 

@@ -304,7 +304,52 @@ void multiply(int k, int blocks, const float* spread, const float* columns, bool
   if (i < blocks) multiply_blocks<1>(k, spread, columns + i * k * 8, accumulate, d + 4 * i);
 }
 
-constexpr MatrixCore kCore = {"avx512", mma, spread_a, prepare_b, multiply};
+// |significand| · 2^kept_bits shifted down to the common exponent: truncation toward zero, then the
+// sign. The 64-bit shift gives 0 from 64 places on.
+__m512i align(__m256i significand, __m256i distance, __m512i kept_bits, __m512i fraction_bits) {
+  const __m512i wide = _mm512_cvtepi32_epi64(significand);
+  const __m512i lifted = _mm512_sllv_epi64(_mm512_abs_epi64(wide), kept_bits);
+  const __m512i drop = _mm512_add_epi64(_mm512_cvtepi32_epi64(distance), fraction_bits);
+  const __m512i aligned = _mm512_srlv_epi64(lifted, drop);
+  const __mmask8 negative = _mm512_movepi64_mask(wide);
+  return _mm512_mask_sub_epi64(aligned, negative, _mm512_setzero_si512(), aligned);
+}
+
+__m256i load_columns(const int32_t* values) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
+}
+
+void fused_sum(const FusedRow& row, int64_t* sums, int32_t* largest) {
+  __m256i products[kMaxK];
+  __m256i exponents[kMaxK];
+  const __m256i zero_exponent = _mm256_set1_epi32(kZeroExponent);
+  const auto exponent_of = [&](__m256i significand, __m256i exponent) {
+    const __mmask8 is_zero = _mm256_testn_epi32_mask(significand, significand);
+    return _mm256_mask_mov_epi32(exponent, is_zero, zero_exponent);
+  };
+  const __m256i c = load_columns(row.c_significand);
+  const __m256i c_exponent = exponent_of(c, load_columns(row.c_exponent));
+  __m256i top = c_exponent;
+  for (int k = 0; k < row.k; ++k) {
+    products[k] = _mm256_mullo_epi32(_mm256_set1_epi32(row.a_significand[k]),
+                                     load_columns(row.b_significand[k]));
+    exponents[k] = exponent_of(products[k], _mm256_add_epi32(_mm256_set1_epi32(row.a_exponent[k]),
+                                                             load_columns(row.b_exponent[k])));
+    top = _mm256_max_epi32(top, exponents[k]);
+  }
+  const __m512i kept_bits = _mm512_set1_epi64(row.kept_bits);
+  __m512i sum = align(c, _mm256_sub_epi32(top, c_exponent), kept_bits,
+                      _mm512_set1_epi64(row.c_fraction_bits));
+  const __m512i product_bits = _mm512_set1_epi64(row.product_fraction_bits);
+  for (int k = 0; k < row.k; ++k) {
+    const __m256i distance = _mm256_sub_epi32(top, exponents[k]);
+    sum = _mm512_add_epi64(sum, align(products[k], distance, kept_bits, product_bits));
+  }
+  _mm512_storeu_si512(sums, sum);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(largest), top);
+}
+
+constexpr MatrixCore kCore = {"avx512", mma, spread_a, prepare_b, multiply, fused_sum};
 
 }  // namespace
 

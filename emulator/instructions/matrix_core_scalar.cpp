@@ -98,7 +98,7 @@ void multiply(int k, int blocks, const float* spread, const float* columns, bool
   }
 }
 
-constexpr MatrixCore kCore = {"scalar", mma, spread_a, prepare_b, multiply};
+constexpr MatrixCore kCore = {"scalar", mma, spread_a, prepare_b, multiply, fused_sum_portable};
 
 const MatrixCore& choose() {
   if (const MatrixCore* core = matrix_core_avx512()) return *core;

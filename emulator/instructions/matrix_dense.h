@@ -10,6 +10,7 @@
 namespace tilewright::emulator {
 
 inline constexpr int kRowBytes = 32;
+inline constexpr int kMaxRows = 16;  // of A in one product
 
 struct DenseOperand {
   MatrixType type = MatrixType::kF16;
@@ -26,7 +27,8 @@ struct HardwareSum {
 };
 HardwareSum hardware_sum(MatrixType type, int compute_capability, bool is_wgmma);
 
-// accumulators[a.count][b.count] = A·B + accumulators, over the first k elements of each row.
+// accumulators[a.count][b.count] = A·B + accumulators, over the first k elements of each row. A has
+// at most kMaxRows rows; b.count is a multiple of 8.
 void hardware_product(const HardwareSum& sum, const DenseOperand& a, const DenseOperand& b, int k,
                       AccumulatorType d, uint32_t* accumulators);
 void integer_product(const DenseOperand& a, const DenseOperand& b, int k, bool saturate,

@@ -2,18 +2,14 @@
 // exponent, truncated toward zero, added exactly, normalised, truncated (f16: rounded to nearest).
 #include <algorithm>
 #include <bit>
-#include <limits>
 
-#include "core/check.h"
 #include "emulator/instructions/convert.h"
 #include "emulator/instructions/integer.h"
+#include "emulator/instructions/matrix_core.h"
 #include "emulator/instructions/matrix_dense.h"
 
 namespace tilewright::emulator {
 namespace {
-
-constexpr int kMaxColumns = 8;       // of one pass
-constexpr int kZeroExponent = -126;  // a zero summand takes part in the alignment with this
 
 // A finite value: significand · 2^(exponent − fraction bits of its format).
 struct Parts {
@@ -82,26 +78,45 @@ float element_value(MatrixType type, uint32_t bits) {
   }
 }
 
+// A row of A.
 struct Row {
-  Parts parts[32];
-  float values[32];  // read only when something is infinite or NaN
-  bool special = false;
+  int32_t significand[kMaxK];
+  int32_t exponent[kMaxK];
+  uint32_t special = 0;  // bit k: infinite or NaN
+};
+// Eight columns of B.
+struct Columns {
+  int32_t significand[kMaxK][kFusedColumns];
+  int32_t exponent[kMaxK][kFusedColumns];
+  uint32_t special[kFusedColumns] = {};
 };
 
-Row decode_row(const DenseOperand& operand, int index, int k) {
-  Row row;
-  const uint8_t* bytes = operand.rows + index * kRowBytes;
-  for (int i = 0; i < k; ++i) {
-    const uint32_t bits = raw_element(operand.type, bytes, i);
-    row.parts[i] = decode(bits, format_of(operand.type));
-    row.values[i] = element_value(operand.type, bits);
-    row.special |= is_special(operand.type, bits);
-    if (operand.negate) {
-      row.parts[i].significand = -row.parts[i].significand;
-      row.values[i] = -row.values[i];
+Parts decode_element(const DenseOperand& operand, int index, int k, uint32_t& special) {
+  const uint32_t bits = raw_element(operand.type, operand.rows + index * kRowBytes, k);
+  special |= static_cast<uint32_t>(is_special(operand.type, bits)) << k;
+  Parts parts = decode(bits, format_of(operand.type));
+  if (operand.negate) parts.significand = -parts.significand;
+  return parts;
+}
+
+void decode_row(const DenseOperand& operand, int index, int k_count, Row& row) {
+  row.special = 0;
+  for (int k = 0; k < k_count; ++k) {
+    const Parts parts = decode_element(operand, index, k, row.special);
+    row.significand[k] = parts.significand;
+    row.exponent[k] = parts.exponent;
+  }
+}
+
+void decode_columns(const DenseOperand& operand, int first, int k_count, Columns& columns) {
+  for (int j = 0; j < kFusedColumns; ++j) {
+    columns.special[j] = 0;
+    for (int k = 0; k < k_count; ++k) {
+      const Parts parts = decode_element(operand, first + j, k, columns.special[j]);
+      columns.significand[k][j] = parts.significand;
+      columns.exponent[k][j] = parts.exponent;
     }
   }
-  return row;
 }
 
 // sum · 2^exponent, truncated toward zero to an f32 of `fraction_bits`.
@@ -141,17 +156,23 @@ bool accumulator_special(Accumulator c) {
 }
 
 // With an infinity or a NaN among the summands the sum is one of them, whatever the rounding.
-uint32_t special_sum(const Row& a, const Row& b, int begin, int end, Accumulator c) {
+uint32_t special_sum(const DenseOperand& a, int row, const DenseOperand& b, int column, int begin,
+                     int end, Accumulator c) {
   double sum = static_cast<double>(accumulator_value(c));
+  const bool negate = a.negate != b.negate;
   for (int k = begin; k < end; ++k) {
-    sum += static_cast<double>(a.values[k]) * static_cast<double>(b.values[k]);
+    const uint32_t a_bits = raw_element(a.type, a.rows + row * kRowBytes, k);
+    const uint32_t b_bits = raw_element(b.type, b.rows + column * kRowBytes, k);
+    const double product = static_cast<double>(element_value(a.type, a_bits)) *
+                           static_cast<double>(element_value(b.type, b_bits));
+    sum += negate ? -product : product;
   }
   const bool is_f16 = c.type == AccumulatorType::kF16;
   if (sum != sum) return is_f16 ? kCanonicalNan16 : kCanonicalNanF32;
   return is_f16 ? (sum > 0 ? 0x7c00u : 0xfc00u) : (sum > 0 ? 0x7f800000u : 0xff800000u);
 }
 
-// The significand shifted to F fraction bits at the common exponent, truncated toward zero.
+// |significand| · 2^kept_bits shifted down to the common exponent: truncation toward zero.
 int64_t align(int64_t significand, int fraction_bits, int distance, int kept_bits) {
   const uint64_t magnitude = static_cast<uint64_t>(significand < 0 ? -significand : significand);
   const int drop = std::min(distance + fraction_bits, 63);
@@ -159,29 +180,45 @@ int64_t align(int64_t significand, int fraction_bits, int distance, int kept_bit
   return significand < 0 ? -aligned : aligned;
 }
 
-uint32_t fused_sum(const HardwareSum& rule, const Row& a, const Row& b, int product_fraction_bits,
-                   int begin, int end, Accumulator c) {
-  if (a.special || b.special || accumulator_special(c)) return special_sum(a, b, begin, end, c);
-  const bool is_f16 = c.type == AccumulatorType::kF16;
+// One row of A against a block of columns, over k in [begin, end).
+void fused_block(const HardwareSum& rule, const DenseOperand& a, int row_index, const Row& row,
+                 const DenseOperand& b, int first_column, const Columns& columns, int begin,
+                 int end, AccumulatorType type, uint32_t* accumulators) {
+  const bool is_f16 = type == AccumulatorType::kF16;
   const FloatFormat c_format = is_f16 ? format_of(MatrixType::kF16) : kF32Format;
-  const Parts c_parts = decode(c.bits, c_format);
-  int32_t products[32];
-  int32_t exponents[32];
-  int32_t largest = c_parts.significand == 0 ? kZeroExponent : c_parts.exponent;
-  for (int k = begin; k < end; ++k) {
-    products[k] = a.parts[k].significand * b.parts[k].significand;
-    exponents[k] = products[k] == 0 ? kZeroExponent : a.parts[k].exponent + b.parts[k].exponent;
-    largest = std::max(largest, exponents[k]);
+  int32_t c_significand[kFusedColumns];
+  int32_t c_exponent[kFusedColumns];
+  for (int j = 0; j < kFusedColumns; ++j) {
+    const Parts parts = decode(accumulators[j], c_format);
+    c_significand[j] = parts.significand;
+    c_exponent[j] = parts.exponent;
   }
-  int64_t sum = c_parts.significand == 0 ? 0
-                                         : align(c_parts.significand, c_format.fraction_bits,
-                                                 largest - c_parts.exponent, rule.fraction_bits);
-  for (int k = begin; k < end; ++k) {
-    sum += align(products[k], product_fraction_bits, largest - exponents[k], rule.fraction_bits);
+  int64_t sums[kFusedColumns];
+  int32_t largest[kFusedColumns];
+  matrix_core().fused_sum(
+      {.k = end - begin,
+       .a_significand = row.significand + begin,
+       .a_exponent = row.exponent + begin,
+       .b_significand = columns.significand + begin,
+       .b_exponent = columns.exponent + begin,
+       .c_significand = c_significand,
+       .c_exponent = c_exponent,
+       .product_fraction_bits = format_of(a.type).fraction_bits + format_of(b.type).fraction_bits,
+       .c_fraction_bits = c_format.fraction_bits,
+       .kept_bits = rule.fraction_bits},
+      sums, largest);
+  const uint32_t in_range = static_cast<uint32_t>((uint64_t{1} << end) - (uint64_t{1} << begin));
+  for (int j = 0; j < kFusedColumns; ++j) {
+    const Accumulator c = {type, accumulators[j]};
+    const int exponent = largest[j] - rule.fraction_bits;
+    if (((row.special | columns.special[j]) & in_range) != 0 || accumulator_special(c)) {
+      accumulators[j] = special_sum(a, row_index, b, first_column + j, begin, end, c);
+    } else if (is_f16) {
+      accumulators[j] = round_sum_to_f16(sums[j], exponent);
+    } else {
+      accumulators[j] = truncate_to_f32(sums[j], exponent, rule.result_fraction_bits);
+    }
   }
-  const int exponent = largest - rule.fraction_bits;
-  return is_f16 ? round_sum_to_f16(sum, exponent)
-                : truncate_to_f32(sum, exponent, rule.result_fraction_bits);
 }
 
 int32_t integer_element(MatrixType type, uint8_t byte) {
@@ -199,22 +236,38 @@ HardwareSum hardware_sum(MatrixType type, int compute_capability, bool is_wgmma)
   return is_fp8 ? HardwareSum{13, 13, 16} : HardwareSum{24, 23, 16};
 }
 
+void fused_sum_portable(const FusedRow& row, int64_t* sums, int32_t* largest) {
+  for (int j = 0; j < kFusedColumns; ++j) {
+    int32_t products[kMaxK];
+    int32_t exponents[kMaxK];
+    const int32_t c_exponent = row.c_significand[j] == 0 ? kZeroExponent : row.c_exponent[j];
+    int32_t top = c_exponent;
+    for (int k = 0; k < row.k; ++k) {
+      products[k] = row.a_significand[k] * row.b_significand[k][j];
+      exponents[k] = products[k] == 0 ? kZeroExponent : row.a_exponent[k] + row.b_exponent[k][j];
+      top = std::max(top, exponents[k]);
+    }
+    int64_t sum = align(row.c_significand[j], row.c_fraction_bits, top - c_exponent, row.kept_bits);
+    for (int k = 0; k < row.k; ++k) {
+      sum += align(products[k], row.product_fraction_bits, top - exponents[k], row.kept_bits);
+    }
+    sums[j] = sum;
+    largest[j] = top;
+  }
+}
+
 void hardware_product(const HardwareSum& sum, const DenseOperand& a, const DenseOperand& b, int k,
                       AccumulatorType d, uint32_t* accumulators) {
-  const int product_fraction_bits =
-      format_of(a.type).fraction_bits + format_of(b.type).fraction_bits;
   const int step = std::min(k, sum.k_bytes / element_bytes(a.type));
-  for (int first = 0; first < b.count; first += kMaxColumns) {
-    const int columns = std::min(kMaxColumns, b.count - first);
-    Row b_rows[kMaxColumns];
-    for (int j = 0; j < columns; ++j) b_rows[j] = decode_row(b, first + j, k);
+  Row rows[kMaxRows];
+  for (int i = 0; i < a.count; ++i) decode_row(a, i, k, rows[i]);
+  Columns columns;
+  for (int first = 0; first < b.count; first += kFusedColumns) {
+    decode_columns(b, first, k, columns);
     for (int i = 0; i < a.count; ++i) {
-      const Row a_row = decode_row(a, i, k);
-      for (int j = 0; j < columns; ++j) {
-        uint32_t& c = accumulators[i * b.count + first + j];
-        for (int begin = 0; begin < k; begin += step) {
-          c = fused_sum(sum, a_row, b_rows[j], product_fraction_bits, begin, begin + step, {d, c});
-        }
+      for (int begin = 0; begin < k; begin += step) {
+        fused_block(sum, a, i, rows[i], b, first, columns, begin, begin + step, d,
+                    accumulators + i * b.count + first);
       }
     }
   }

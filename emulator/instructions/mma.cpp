@@ -1,10 +1,7 @@
 #include "emulator/instructions/mma.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "core/check.h"
-#include "emulator/instructions/convert.h"
 #include "emulator/instructions/matrix_core.h"
 #include "emulator/instructions/matrix_dense.h"
 

@@ -1,7 +1,6 @@
 // wgmma on the multiply core: A is spread once per 16-row slab, B converted once per instruction.
 #include <cstring>
 
-#include "core/check.h"
 #include "emulator/instructions/matrix_core.h"
 #include "emulator/instructions/matrix_dense.h"
 #include "emulator/instructions/mma.h"
