@@ -27,7 +27,7 @@ struct Launch {
   uint32_t shared_bytes = 0;  // static + dynamic
   bool parallel = false;      // blocks run on several host threads
   Schedule schedule = Schedule::kEager;
-  MatrixNumerics numerics;
+  ProductNumerics numerics;
   uint32_t grid_id = 1;
 };
 
@@ -70,6 +70,7 @@ struct Block {
   Dim3 index;
   uint64_t linear = 0;
   uint32_t cluster_rank = 0;
+  std::vector<Block*> cluster;  // by rank; empty without a cluster
   std::byte* shared = nullptr;  // shared_bytes of them
   std::vector<Warp> warps;
   std::array<Barrier, 16> barriers;
@@ -78,6 +79,7 @@ struct Block {
   std::vector<std::byte> local_storage;
   std::unique_ptr<Observer> observer;
   std::optional<FaultReport> fault;
+  std::string printed;  // by vprintf; handed out when the block ends
   Random random{0};
   uint64_t instructions = 0;
   uint64_t instruction_limit = 0;
@@ -92,8 +94,9 @@ struct Block {
   void report_deadlock();
 };
 
-// A warp arrives at a barrier; returns false with a fault recorded. `wait`: it then waits (released
-// at once if it was the last).
+// A warp arrives at a barrier (then, once it is parked, call barrier_after_arrival); false with a
+// fault recorded.
+
 struct BarrierArrival {
   uint32_t id = 0;
   uint32_t threads = 0;  // 0: the whole block
@@ -105,6 +108,8 @@ struct BarrierArrival {
   Slot destination = kNoSlot;
 };
 bool arrive_at_barrier(Warp& warp, const Instruction* at, const BarrierArrival& arrival);
+// Completes barrier `id` if its last arrival is in.
+void barrier_after_arrival(Block& block, uint32_t id);
 // After a warp's last lane exited: barriers that waited only for exited warps complete.
 void barrier_after_exit(Block& block);
 

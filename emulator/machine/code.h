@@ -60,14 +60,14 @@ struct alignas(64) Instruction {
 static_assert(sizeof(Instruction) == 64);
 
 // A value that every frame of a function starts with.
-enum class InitialKind : uint8_t { kSpecial, kSharedAddress, kSharedGenericAddress };
+// kShared: the shared address of the block's byte 0. kLocal: the local address of the frame's.
+enum class InitialKind : uint8_t { kSpecial, kShared, kLocal };
 struct InitialValue {
   InitialKind kind = InitialKind::kSpecial;
   ptx::SpecialRegister special{};
   uint8_t component = 0;
   bool is_wide = false;  // uint64_t lanes
   Slot slot = 0;
-  uint64_t offset = 0;  // kShared…: offset in the block's window
 };
 
 // A basic block, for counting.
@@ -94,10 +94,17 @@ struct FunctionCode {
   uint32_t first_block = 0;  // of its blocks in KernelCode::blocks
 };
 
+// Moves one element per lane of `mask` between memory and a register.
+using LoadMove = void (*)(void* lanes, std::byte* const* from, uint32_t offset, uint32_t mask);
+using StoreMove = void (*)(const void* lanes, std::byte* const* to, uint32_t offset, uint32_t mask);
+
 // Operand list of a memory or matrix instruction.
 struct MemoryForm {
-  std::vector<Slot> values;  // destinations of a load, sources of a store; kNoSlot: `_`
-  int64_t offset = 0;        // added to the address
+  LoadMove load = nullptr;
+  StoreMove store = nullptr;
+  std::vector<Slot> values;   // destinations of a load, sources of a store; kNoSlot: `_`
+  int64_t offset = 0;         // added to the address
+  int64_t source_offset = 0;  // cp.async: added to the source address
   uint8_t element_bytes = 4;
   uint8_t vector = 1;
   bool value_is_wide = false;  // registers are uint64_t lanes
@@ -113,6 +120,40 @@ struct MemoryForm {
 struct MatrixForm {
   MmaForm form;
   std::vector<Slot> d, a, b, c;
+};
+
+// Comparisons with a boolean combination or a packed type, lop3 with a predicate.
+struct PredicateForm {
+  Slot p = kNoSlot;  // kNoSlot: `_` or absent
+  Slot q = kNoSlot;
+  Slot third = kNoSlot;
+  bool third_negated = false;
+  ptx::Op op = ptx::Op::kNone;
+  CompareKernel high = nullptr;  // of packed types: q compares the high halves
+  uint32_t high_options = 0;
+  uint32_t true_bits = 0;  // set: the value of true
+  uint32_t table = 0;      // lop3
+};
+
+// shfl, vote, match, redux, elect.
+struct LaneForm {
+  Slot value = kNoSlot;
+  Slot b = kNoSlot;
+  Slot c = kNoSlot;
+  Slot membership = kNoSlot;
+  Slot predicate = kNoSlot;  // second destination, or vote's source
+  bool negated = false;
+  bool is_wide = false;
+  bool is_signed = false;
+  ptx::ShuffleMode shuffle = ptx::ShuffleMode::kNone;
+  ptx::VoteMode vote = ptx::VoteMode::kNone;
+  ptx::Op op = ptx::Op::kNone;
+};
+
+// mov between a register and the parts of a vector.
+struct PieceForm {
+  std::vector<Slot> pieces;  // kNoSlot: `_`
+  uint8_t piece_bytes = 4;
 };
 
 struct CallForm {
@@ -137,6 +178,9 @@ struct KernelCode {
   std::vector<MemoryForm> memory_forms;
   std::vector<MatrixForm> matrix_forms;
   std::vector<CallForm> calls;
+  std::vector<PredicateForm> predicate_forms;
+  std::vector<LaneForm> lane_forms;
+  std::vector<PieceForm> piece_forms;
   std::vector<BranchTable> branch_tables;
   std::vector<CodeBlock> blocks;         // of all functions
   std::vector<uint32_t> block_function;  // blocks index to functions index

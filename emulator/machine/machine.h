@@ -30,13 +30,15 @@ struct Dim3 {
 
 // When asynchronous work lands: at once; as late as the program allows; anywhere legal by the seed.
 enum class Schedule : uint8_t { kEager, kLazy, kRandom };
+// How matrix instructions sum (instructions/mma.h).
+using MatrixNumerics = Numerics;
 enum class ObserverLevel : uint8_t { kOff, kMemory, kFull };
 
 struct LaunchSettings {
   Schedule schedule = Schedule::kEager;
   uint64_t seed = 0;
   ObserverLevel observers = ObserverLevel::kOff;
-  Numerics numerics = Numerics::kHardware;  // sums of matrix instructions (instructions/mma.h)
+  MatrixNumerics numerics = MatrixNumerics::kHardware;
   int host_threads = 1;
   // Warp instructions of one block (of all blocks together, for a kernel whose blocks communicate)
   // after which it is reported as endless; 0 = no limit.
@@ -77,16 +79,16 @@ std::string_view to_string(FaultKind kind);
 
 struct FaultReport {
   FaultKind kind = FaultKind::kTrap;
-  std::string message;  // one sentence: what happened, with the values
-  std::string kernel;
-  std::string instruction;  // its PTX text, where known
+  std::string message{};  // one sentence: what happened, with the values
+  std::string kernel{};
+  std::string instruction{};  // its PTX text, where known
   uint32_t ptx_line = 0;
-  std::string cuda_file;  // from .loc, empty without
+  std::string cuda_file{};  // from .loc, empty without
   uint32_t cuda_line = 0;
   Dim3 block{0, 0, 0};
   Dim3 thread{0, 0, 0};
   uint64_t address = 0;
-  std::string other_party;  // the other thread or instruction, where there is one
+  std::string other_party{};  // the other thread or instruction, where there is one
 
   // Several lines for people.
   std::string to_string() const;

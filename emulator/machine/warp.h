@@ -86,8 +86,9 @@ struct Warp {
   const Instruction* rejoin_at = nullptr;  // rejoin->at if its frame is this one, else null
   Block* block = nullptr;
   Launch* launch = nullptr;
-  std::byte* shared = nullptr;  // shared->data of the block, moved so that offsets index it
-  uint64_t bounds_low = 1;      // last allocation met: [low, high) of addresses
+  std::byte* shared = nullptr;  // of the block
+  uint32_t shared_low = 0;      // shared address of shared[0], with the cluster rank
+  uint64_t bounds_low = 0;      // last allocation met: [low, high) of addresses
   uint64_t bounds_high = 0;
   bool bounds_writable = false;
   bool observed = false;  // an observer is attached
@@ -111,7 +112,6 @@ struct Warp {
 
   std::byte* local = nullptr;  // 32 stacks of local_bytes
   uint64_t local_bytes = 0;
-  std::array<uint32_t, 32> carry_pad{};
   uint32_t carry = 0;  // CC.CF per lane
 
   std::vector<PendingCopy> copies;
@@ -158,10 +158,10 @@ void release_from_barrier(Warp& warp, uint32_t id);
 
 struct FaultDetail {
   FaultKind kind = FaultKind::kTrap;
-  std::string message;
+  std::string message{};
   uint32_t lane = 32;  // 32: the lowest of mask
   uint64_t address = 0;
-  std::string other_party;
+  std::string other_party{};
 };
 // Records the block's first fault and stops the warp.
 const Instruction* fault(Warp& warp, const Instruction* at, FaultDetail detail);

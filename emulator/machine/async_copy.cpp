@@ -1,0 +1,101 @@
+#include "emulator/machine/async_copy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "emulator/machine/block.h"
+
+namespace tilewright::emulator {
+namespace {
+
+// NaN in every floating-point format.
+constexpr int kPoison = 0xff;
+
+void land(Warp& warp, const PendingCopy& copy, uint32_t lanes) {
+  for (uint32_t rest = lanes & copy.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(rest));
+    std::byte* to = warp.shared + copy.to[lane];
+    const size_t from_bytes = copy.from_bytes[lane];
+    if (from_bytes != 0) std::memcpy(to, copy.from[lane], from_bytes);
+    if (from_bytes < copy.bytes) std::memset(to + from_bytes, 0, copy.bytes - from_bytes);
+    if (warp.observed) warp.block->observer->on_landed(copy.to[lane], copy.bytes);
+  }
+}
+
+template <class Choose>
+void land_where(Warp& warp, const Choose& choose) {
+  for (PendingCopy& copy : warp.copies) {
+    const uint32_t lanes = copy.mask & choose(copy);
+    if (lanes == 0) continue;
+    land(warp, copy, lanes);
+    copy.mask &= ~lanes;
+  }
+  std::erase_if(warp.copies, [](const PendingCopy& copy) { return copy.mask == 0; });
+}
+
+}  // namespace
+
+void issue_copy(Warp& warp, const PendingCopy& copy) {
+  if (warp.launch->schedule == Schedule::kEager) {
+    land(warp, copy, copy.mask);
+    return;
+  }
+  for (uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(rest));
+    std::memset(warp.shared + copy.to[lane], kPoison, copy.bytes);
+  }
+  warp.copies.push_back(copy);
+  warp.copies.back().group = warp.copy_group;
+}
+
+void commit_copies(Warp& warp) {
+  for (size_t lane = 0; lane < 32; ++lane) {
+    warp.copy_group[lane] += (warp.mask >> lane) & 1;
+  }
+}
+
+void wait_copies(Warp& warp, uint32_t newest) {
+  if (warp.copies.empty()) return;
+  land_where(warp, [&](const PendingCopy& copy) {
+    uint32_t lanes = 0;
+    for (size_t lane = 0; lane < 32; ++lane) {
+      // Groups 0 … copy_group − 1 are committed; the newest of them may remain in flight.
+      const uint32_t done = copy.group[lane] + newest < warp.copy_group[lane] ? 1u : 0u;
+      lanes |= done << lane;
+    }
+    return lanes & warp.mask;
+  });
+}
+
+void wait_all_copies(Warp& warp) {
+  land_where(warp, [&](const PendingCopy&) { return warp.mask; });
+  commit_copies(warp);
+}
+
+void land_some(Warp& warp) {
+  if (warp.copies.empty()) return;
+  Random& random = warp.block->random;
+  land_where(warp, [&](const PendingCopy&) -> uint32_t {
+    switch (random.below(4)) {
+      case 0:
+        return kFullMask;
+      case 1:
+        return static_cast<uint32_t>(random.next());
+      default:
+        return 0;
+    }
+  });
+}
+
+const PendingCopy* find_in_flight(const Warp& warp, uint32_t offset, uint32_t bytes) {
+  for (const PendingCopy& copy : warp.copies) {
+    for (uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<size_t>(std::countr_zero(rest));
+      if (copy.to[lane] < offset + bytes && offset < copy.to[lane] + copy.bytes) return &copy;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tilewright::emulator

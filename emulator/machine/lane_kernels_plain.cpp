@@ -1,0 +1,3 @@
+#define TW_LANE_NAMESPACE lanes_plain
+#define TW_LANE_NAME "plain"
+#include "emulator/machine/lane_kernels.inc"

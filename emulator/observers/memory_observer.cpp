@@ -1,0 +1,117 @@
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "core/check.h"
+#include "emulator/machine/async_copy.h"
+#include "emulator/machine/block.h"
+#include "emulator/observers/observer.h"
+
+namespace tilewright::emulator {
+namespace {
+
+enum class ByteState : uint8_t { kUnwritten, kWritten, kInFlight };
+
+class MemoryObserver : public Observer {
+ public:
+  MemoryObserver(Launch& launch, uint32_t shared_bytes)
+      : launch_(launch), shared_(shared_bytes, ByteState::kUnwritten) {}
+
+  bool on_access(Warp& warp, const Instruction& at, const MemoryAccess& access) override {
+    for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      const uint64_t address = access.addresses[lane];
+      const bool ok = access.space == AccessSpace::kShared
+                          ? shared_access(warp, at, access, address, lane)
+                          : global_access(warp, at, access, address, lane);
+      if (!ok) return false;
+    }
+    return true;
+  }
+
+  void on_landed(uint32_t offset, uint32_t bytes) override {
+    std::memset(&shared_[offset], static_cast<int>(ByteState::kWritten), bytes);
+  }
+
+  void on_barrier(Block&, uint32_t) override {}
+
+ private:
+  bool shared_access(Warp& warp, const Instruction& at, const MemoryAccess& access, uint64_t offset,
+                     uint32_t lane) {
+    if (access.kind == AccessKind::kAsyncWrite) {
+      std::memset(&shared_[offset], static_cast<int>(ByteState::kInFlight), access.bytes);
+      return true;
+    }
+    for (uint64_t byte = offset; byte < offset + access.bytes; ++byte) {
+      if (shared_[byte] == ByteState::kInFlight) return in_flight(warp, at, access, byte, lane);
+      if (access.kind != AccessKind::kWrite && shared_[byte] == ByteState::kUnwritten) {
+        return unwritten(warp, at, lane, warp.shared_low + byte, "shared memory");
+      }
+    }
+    if (access.kind != AccessKind::kRead) {
+      std::memset(&shared_[offset], static_cast<int>(ByteState::kWritten), access.bytes);
+    }
+    return true;
+  }
+
+  bool in_flight(Warp& warp, const Instruction& at, const MemoryAccess& access, uint64_t byte,
+                 uint32_t lane) {
+    std::string other = "an asynchronous copy that has not landed";
+    for (const Warp& owner : warp.block->warps) {
+      const PendingCopy* copy = find_in_flight(owner, static_cast<uint32_t>(byte), 1);
+      if (copy == nullptr) continue;
+      other = fmt::format("copied by warp {} at {}", owner.index,
+                          describe_instruction(owner, *warp.frame, *copy->instruction));
+    }
+    fault(warp, &at,
+          {.kind = FaultKind::kAsynchronous,
+           .message = fmt::format("{} of shared address {:#x} while a copy to it is in flight",
+                                  access.kind == AccessKind::kRead ? "read" : "write",
+                                  warp.shared_low + byte),
+           .lane = lane,
+           .address = warp.shared_low + byte,
+           .other_party = std::move(other)});
+    return false;
+  }
+
+  bool global_access(Warp& warp, const Instruction& at, const MemoryAccess& access,
+                     uint64_t address, uint32_t lane) {
+    DeviceMemory& memory = *launch_.memory;
+    if (access.kind == AccessKind::kWrite) {
+      memory.mark_written(address, access.bytes);
+      return true;
+    }
+    const uint8_t* shadow = memory.shadow();
+    for (uint64_t byte = address - kGlobalBase; byte < address - kGlobalBase + access.bytes;
+         ++byte) {
+      if (((shadow[byte >> 3] >> (byte & 7)) & 1) != 0) continue;
+      const Allocation* allocation = launch_.allocations->find_live(address);
+      if (allocation == nullptr || !allocation->tracked) break;
+      return unwritten(warp, at, lane, kGlobalBase + byte,
+                       launch_.allocations->describe(kGlobalBase + byte));
+    }
+    if (access.kind == AccessKind::kAtomic) memory.mark_written(address, access.bytes);
+    return true;
+  }
+
+  static bool unwritten(Warp& warp, const Instruction& at, uint32_t lane, uint64_t address,
+                        const std::string& where) {
+    fault(warp, &at,
+          {.kind = FaultKind::kUninitialisedRead,
+           .message = fmt::format("read of {:#x}, which nothing wrote: {}", address, where),
+           .lane = lane,
+           .address = address});
+    return false;
+  }
+
+  Launch& launch_;
+  std::vector<ByteState> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_memory_observer(Launch& launch, uint32_t shared_bytes) {
+  return std::make_unique<MemoryObserver>(launch, shared_bytes);
+}
+
+}  // namespace tilewright::emulator

@@ -1,0 +1,7 @@
+tw_add_test(emulator_machine_test
+  LABELS emulator
+  SOURCES
+    machine_memory_test.cpp
+    machine_control_test.cpp
+    machine_support.cpp
+  DEPENDS tw_emulator_machine)
