@@ -488,6 +488,49 @@ TEST(MatrixCore, SharedOperandPathAgreesWithOneTileAtATime) {
   }
 }
 
+TEST(MatrixCore, FusedSumVariantsAgree) {
+  RandomBits random(46);
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    int32_t a[2][kMaxK], b[2][kMaxK][kFusedColumns], c[2][kFusedColumns];
+    const auto significand = [&] { return random.below(4) == 0 ? 0 : random.below(4096) - 2048; };
+    const auto exponent = [&] { return random.below(repeat % 2 == 0 ? 12 : 160) - 80; };
+    for (int k = 0; k < kMaxK; ++k) {
+      a[0][k] = significand();
+      a[1][k] = exponent();
+      for (int j = 0; j < kFusedColumns; ++j) {
+        b[0][k][j] = significand();
+        b[1][k][j] = exponent();
+      }
+    }
+    for (int j = 0; j < kFusedColumns; ++j) {
+      c[0][j] = significand() << 12;
+      c[1][j] = exponent();
+    }
+    const FusedRow row = {.k = 4 << (repeat % 4),
+                          .a_significand = a[0],
+                          .a_exponent = a[1],
+                          .b_significand = b[0],
+                          .b_exponent = b[1],
+                          .c_significand = c[0],
+                          .c_exponent = c[1],
+                          .product_fraction_bits = 20,
+                          .c_fraction_bits = 23,
+                          .kept_bits = repeat % 3 == 0 ? 13 : 25};
+    int64_t want[kFusedColumns];
+    int32_t want_largest[kFusedColumns];
+    fused_sum_portable(row, want, want_largest);
+    for (const MatrixCore* core : cores()) {
+      int64_t sums[kFusedColumns];
+      int32_t largest[kFusedColumns];
+      core->fused_sum(row, sums, largest);
+      for (int j = 0; j < kFusedColumns; ++j) {
+        ASSERT_EQ(sums[j], want[j]) << core->name;
+        ASSERT_EQ(largest[j], want_largest[j]) << core->name;
+      }
+    }
+  }
+}
+
 // One row times one column with chosen values, through the whole fragment path.
 uint32_t single_product(const MmaForm& form, ProductNumerics numerics, std::vector<uint32_t> a,
                         std::vector<uint32_t> b, uint32_t c) {
@@ -528,6 +571,13 @@ TEST(HardwareNumerics, SpecialValues) {
     EXPECT_EQ(single_product(form, numerics, {0x7e00}, {0x3c00}, 0), 0x7fffffffu);
     EXPECT_EQ(single_product(form, numerics, {0x3c00}, {0x3c00}, 0x7fc00000u), 0x7fffffffu);
     EXPECT_EQ(single_product(form, numerics, {0xbc00}, {0x3c00}, 0x3f800000u), 0u);
+  }
+  // An infinity in the second half of k, which Ampere adds after a finite first half.
+  std::vector<uint32_t> late(16, 0x3c00), ones(16, 0x3c00);
+  late[12] = 0xfc00;
+  for (const int capability : {80, 90}) {
+    const ProductNumerics numerics = {Numerics::kHardware, capability};
+    EXPECT_EQ(single_product(form, numerics, late, ones, 0), 0xff800000u);
   }
   MmaForm narrow = form;
   narrow.d = AccumulatorType::kF16;
