@@ -39,37 +39,21 @@ namespace tilewright {
   X(module_unload, "cuModuleUnload", (CUmodule module))                                            \
   X(module_get_function, "cuModuleGetFunction",                                                    \
     (CUfunction* function, CUmodule module, const char* name))                                     \
-  X(func_get_attribute, "cuFuncGetAttribute",                                                      \
-    (int* value, CUfunction_attribute attribute, CUfunction function))                             \
   X(func_set_attribute, "cuFuncSetAttribute",                                                      \
     (CUfunction function, CUfunction_attribute attribute, int value))                              \
   X(launch_kernel, "cuLaunchKernel",                                                               \
     (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,           \
      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,  \
      CUstream stream, void** parameters, void** extra))                                            \
-  X(launch_kernel_ex, "cuLaunchKernelEx",                                                          \
-    (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))          \
   X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr* pointer, size_t bytes))                              \
   X(mem_free, "cuMemFree_v2", (CUdeviceptr pointer))                                               \
   X(memcpy_htod, "cuMemcpyHtoD_v2", (CUdeviceptr to, const void* from, size_t bytes))              \
   X(memcpy_dtoh, "cuMemcpyDtoH_v2", (void* to, CUdeviceptr from, size_t bytes))                    \
-  X(memcpy_htod_async, "cuMemcpyHtoDAsync_v2",                                                     \
-    (CUdeviceptr to, const void* from, size_t bytes, CUstream stream))                             \
-  X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2",                                                     \
-    (void* to, CUdeviceptr from, size_t bytes, CUstream stream))                                   \
   X(memset_d8_async, "cuMemsetD8Async",                                                            \
     (CUdeviceptr pointer, unsigned char value, size_t count, CUstream stream))                     \
-  X(memset_d32_async, "cuMemsetD32Async",                                                          \
-    (CUdeviceptr pointer, unsigned int value, size_t count, CUstream stream))                      \
-  X(memset_d2d32_async, "cuMemsetD2D32Async",                                                      \
-    (CUdeviceptr pointer, size_t pitch, unsigned int value, size_t width, size_t height,           \
-     CUstream stream))                                                                             \
   X(stream_create, "cuStreamCreate", (CUstream* stream, unsigned int flags))                       \
   X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream))                                       \
   X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                                  \
-  X(stream_begin_capture, "cuStreamBeginCapture_v2",                                               \
-    (CUstream stream, CUstreamCaptureMode mode))                                                   \
-  X(stream_end_capture, "cuStreamEndCapture", (CUstream stream, CUgraph* graph))                   \
   X(event_create, "cuEventCreate", (CUevent* event, unsigned int flags))                           \
   X(event_destroy, "cuEventDestroy_v2", (CUevent event))                                           \
   X(event_record, "cuEventRecord", (CUevent event, CUstream stream))                               \
