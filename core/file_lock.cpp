@@ -109,7 +109,14 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 FileLock::~FileLock() { release(); }
 
 void FileLock::release() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  if (descriptor_ < 0) return;
+  // Closing alone would leave the lock with a child that was forked while it was held: the two
+  // share the file description.
+  struct flock request {};
+  request.l_type = F_UNLCK;
+  request.l_whence = SEEK_SET;
+  ::fcntl(descriptor_, F_OFD_SETLK, &request);
+  ::close(std::exchange(descriptor_, -1));
 }
 
 void FileLock::remove_and_release() {

@@ -257,6 +257,21 @@ TEST_F(CacheTest, DeadOwnerHoldsNoLock) {
   EXPECT_EQ(get_afresh().origin, BinaryOrigin::kCompiled);
 }
 
+TEST_F(CacheTest, ChildForkedUnderTheLockDoesNotKeepIt) {
+  const std::string path = folder_ / "lock";
+  std::optional<FileLock> lock(*FileLock::acquire(path));
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  lock.reset();
+  const Result<std::optional<FileLock>> again = FileLock::try_acquire(path);
+  EXPECT_TRUE(again.ok() && again->has_value());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 // Permissions mean nothing to root, so these run as another user where possible.
 int as_plain_user(const std::string& folder, const std::function<int()>& body) {
   constexpr uid_t kNobody = 65534;
