@@ -56,6 +56,15 @@ bool is_complete(const Block& block, const Barrier& barrier) {
   return barrier.arrived_warps >= expected;
 }
 
+// Whether the instruction at which a warp stands demands all its lanes.
+bool is_aligned(const Warp& warp) {
+  const ptx::Function& function = *warp.frame->function->source;
+  if (warp.pc->source >= function.instructions.size()) return false;
+  const ptx::Instruction& instruction = function.instructions[warp.pc->source];
+  return instruction.modifiers.has(ptx::Flag::kAligned) &&
+         ptx::family(instruction.opcode) == ptx::Family::kMatrix;
+}
+
 std::string_view wait_name(GroupState state) {
   switch (state) {
     case GroupState::kGathering:
@@ -66,6 +75,8 @@ std::string_view wait_name(GroupState state) {
       return "waits at barrier";
     case GroupState::kBarrierLanes:
       return "waits for the rest of its warp at barrier";
+    case GroupState::kAligned:
+      return "waits for the rest of its warp at aligned barrier";
     case GroupState::kAtCluster:
       return "waits at the cluster barrier";
     case GroupState::kReady:
@@ -238,8 +249,10 @@ void Block::report_deadlock() {
     }
   }
   if (first == nullptr) first = &warps[0];
+  const FaultKind kind =
+      first->pc != nullptr && is_aligned(*first) ? FaultKind::kDivergent : FaultKind::kDeadlock;
   emulator::fault(*first, first->pc != nullptr ? first->pc : first->frame->function->code.data(),
-                  {.kind = FaultKind::kDeadlock,
+                  {.kind = kind,
                    .message = "no warp of the block can go on",
                    .other_party = std::move(parties)});
 }

@@ -266,7 +266,7 @@ Status FunctionDecoder::matrix_move(Operands o) {
     Instruction transpose = make(execute::move_matrix);
     transpose.d = destination(o[0], Type::kB32);
     transpose.a = source(o[1], Type::kB32);
-    emit(transpose);
+    emit(transpose, Guarding::kSync);
     return {};
   }
   const bool is_load = current_->opcode == Opcode::kLdmatrix;
@@ -281,7 +281,7 @@ Status FunctionDecoder::matrix_move(Operands o) {
   TW_ASSIGN(move.a, address(o[is_load ? 1 : 0], form, m.space));
   move.extra = static_cast<uint32_t>(kernel_.memory_forms.size());
   kernel_.memory_forms.push_back(std::move(form));
-  emit(move);
+  emit(move, Guarding::kSync);
   return {};
 }
 
@@ -314,7 +314,7 @@ Status FunctionDecoder::matrix_product(Operands o) {
   Instruction product = make(execute::multiply_matrices);
   product.extra = static_cast<uint32_t>(kernel_.matrix_forms.size());
   kernel_.matrix_forms.push_back(std::move(form));
-  emit(product);
+  emit(product, Guarding::kSync);
   return {};
 }
 

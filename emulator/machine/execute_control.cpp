@@ -157,16 +157,17 @@ const Instruction* barrier(Warp& warp, const Instruction* i) {
           {.kind = FaultKind::kBarrier, .message = fmt::format("barrier {} for 0 threads", id)});
     }
   }
+  // Lanes of an aligned barrier meet at one instruction, of another at one barrier number.
+  const auto is_here = [&](const LaneGroup& group) {
+    if (aligned) return group.state == GroupState::kAligned && group.pc == i;
+    return group.state == GroupState::kBarrierLanes && group.wait_id == id;
+  };
   uint32_t together = warp.mask;
   for (const LaneGroup& group : warp.parked) {
-    if (group.state == GroupState::kBarrierLanes && group.wait_id == id) together |= group.mask;
+    if (is_here(group)) together |= group.mask;
   }
   if (together != warp.live) {
-    if (!aligned) return park(warp, i, GroupState::kBarrierLanes, warp.live, id);
-    return fault(warp, i,
-                 {.kind = FaultKind::kDivergent,
-                  .message = fmt::format("an aligned barrier reached by lanes {:#010x} of {:#010x}",
-                                         warp.mask, warp.live)});
+    return park(warp, i, aligned ? GroupState::kAligned : GroupState::kBarrierLanes, warp.live, id);
   }
   BarrierArrival arrival;
   arrival.id = id;
@@ -184,8 +185,9 @@ const Instruction* barrier(Warp& warp, const Instruction* i) {
   if (!arrive_at_barrier(warp, i, arrival)) return nullptr;
   // Lanes that waited for the rest of the warp go on with it.
   for (LaneGroup& group : warp.parked) {
-    if (group.state != GroupState::kBarrierLanes || group.wait_id != id) continue;
+    if (!is_here(group)) continue;
     group.pc = group.pc + 1;
+    group.wait_id = id;
     group.state = arrival.waits ? GroupState::kAtBarrier : GroupState::kReady;
   }
   const Instruction* next = i + 1;

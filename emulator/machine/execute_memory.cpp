@@ -18,6 +18,17 @@ const MemoryForm& form_of(Warp& warp, const Instruction* i) {
   return warp.launch->kernel->memory_forms[i->extra];
 }
 
+// All lanes of the warp for a matrix instruction; exited ones cannot take part.
+bool gather_warp(Warp& warp, const Instruction* i, const Instruction** result) {
+  if (warp.live == kFullMask) return gather(warp, i, kFullMask, result);
+  *result = fault(warp, i,
+                  {.kind = FaultKind::kDivergent,
+                   .message = fmt::format("a matrix instruction by a warp of which only lanes "
+                                          "{:#010x} live",
+                                          warp.live)});
+  return false;
+}
+
 const Instruction* load(Warp& warp, const Instruction* i, StateSpace space) {
   const MemoryForm& form = form_of(warp, i);
   HostPointers from;
@@ -160,9 +171,8 @@ const Instruction* is_space(Warp& warp, const Instruction* i) {
 const Instruction* load_matrix(Warp& warp, const Instruction* i) {
   const MemoryForm& form = form_of(warp, i);
   if (warp.mask != kFullMask) {
-    return fault(warp, i,
-                 {.kind = FaultKind::kDivergent,
-                  .message = fmt::format("ldmatrix by lanes {:#010x} only", warp.mask)});
+    const Instruction* result = nullptr;
+    if (!gather_warp(warp, i, &result)) return result;
   }
   // Lanes whose addresses no matrix needs are not checked.
   const auto count = static_cast<uint32_t>(form.values.size());
@@ -182,9 +192,8 @@ const Instruction* load_matrix(Warp& warp, const Instruction* i) {
 const Instruction* store_matrix(Warp& warp, const Instruction* i) {
   const MemoryForm& form = form_of(warp, i);
   if (warp.mask != kFullMask) {
-    return fault(warp, i,
-                 {.kind = FaultKind::kDivergent,
-                  .message = fmt::format("stmatrix by lanes {:#010x} only", warp.mask)});
+    const Instruction* result = nullptr;
+    if (!gather_warp(warp, i, &result)) return result;
   }
   const auto count = static_cast<uint32_t>(form.values.size());
   const uint32_t lanes = count == 4 ? kFullMask : (1u << (8 * count)) - 1;
@@ -202,9 +211,8 @@ const Instruction* store_matrix(Warp& warp, const Instruction* i) {
 
 const Instruction* move_matrix(Warp& warp, const Instruction* i) {
   if (warp.mask != kFullMask) {
-    return fault(warp, i,
-                 {.kind = FaultKind::kDivergent,
-                  .message = fmt::format("movmatrix by lanes {:#010x} only", warp.mask)});
+    const Instruction* result = nullptr;
+    if (!gather_warp(warp, i, &result)) return result;
   }
   transpose_matrix(warp.at<uint32_t>(i->a), warp.at<uint32_t>(i->d));
   return i + 1;
@@ -213,9 +221,8 @@ const Instruction* move_matrix(Warp& warp, const Instruction* i) {
 const Instruction* multiply_matrices(Warp& warp, const Instruction* i) {
   const MatrixForm& form = warp.launch->kernel->matrix_forms[i->extra];
   if (warp.mask != kFullMask) {
-    return fault(warp, i,
-                 {.kind = FaultKind::kDivergent,
-                  .message = fmt::format("mma.sync by lanes {:#010x} only", warp.mask)});
+    const Instruction* result = nullptr;
+    if (!gather_warp(warp, i, &result)) return result;
   }
   const uint32_t* a[8];
   const uint32_t* b[8];

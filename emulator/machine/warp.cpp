@@ -10,9 +10,11 @@
 namespace tilewright::emulator {
 namespace {
 
-// Budgets a group may use up while others wait at its rejoin point; then they go on alone, because
-// the group may be spinning on something that only they can do.
-constexpr uint64_t kMaxIdleYields = 256;
+// Instructions that a group may execute while others wait at its rejoin point; then they go on
+// alone, because the group may be spinning on something that only they can do. The second figure
+// holds for a warp in which that has happened.
+constexpr int64_t kPatience = 20000;
+constexpr int64_t kShortPatience = 512;
 
 Frame* new_frame(Warp& warp) {
   if (!warp.free_frames.empty()) {
@@ -99,6 +101,16 @@ bool choose_group(Warp& warp) {
 // Nothing of the warp is ready, but lanes wait at a rejoin point while others wait for a .sync
 // instruction: convergence is no promise of the ISA, so let them go on.
 bool unblock(Warp& warp) {
+  // An aligned barrier that not all lanes come to is an error, whatever the others could do.
+  for (const LaneGroup& group : warp.parked) {
+    if (group.state != GroupState::kAligned) continue;
+    resume(warp, group);
+    fault(warp, group.pc,
+          {.kind = FaultKind::kDivergent,
+           .message = fmt::format("an aligned barrier reached by lanes {:#010x} of {:#010x}",
+                                  group.mask, warp.live)});
+    return false;
+  }
   const bool someone_gathers =
       std::any_of(warp.parked.begin(), warp.parked.end(), [](const LaneGroup& g) {
         return g.state == GroupState::kGathering || g.state == GroupState::kWarpSync ||
@@ -109,14 +121,17 @@ bool unblock(Warp& warp) {
   return true;
 }
 
-void let_others_run(Warp& warp) {
+void let_others_run(Warp& warp, int64_t used) {
   const bool others = std::any_of(warp.parked.begin(), warp.parked.end(),
                                   [](const LaneGroup& g) { return g.state == GroupState::kReady; });
   if (!others) {
-    if (warp.waiting_rejoins.empty() || ++warp.idle_yields < kMaxIdleYields) return;
+    if (warp.waiting_rejoins.empty()) return;
+    warp.alone += used;
+    if (warp.alone < (warp.early_releases == 0 ? kPatience : kShortPatience)) return;
+    ++warp.early_releases;
     release_early(warp, warp.waiting_rejoins.back());
   }
-  warp.idle_yields = 0;
+  warp.alone = 0;
   LaneGroup group;
   group.pc = warp.pc;
   group.mask = warp.mask;
@@ -138,7 +153,8 @@ void start_warp(Warp& warp, std::byte* registers, uint32_t live) {
   warp.frame_store.clear();
   warp.copies.clear();
   warp.copy_group.fill(0);
-  warp.idle_yields = 0;
+  warp.alone = 0;
+  warp.early_releases = 0;
   warp.carry = 0;
   warp.bounds_low = 0;
   warp.bounds_high = 0;
@@ -167,7 +183,7 @@ bool run_warp(Warp& warp, int64_t budget) {
     while (pc != nullptr) pc = pc->handler(warp, pc);
     switch (warp.stop) {
       case Stop::kYield:
-        let_others_run(warp);
+        let_others_run(warp, budget);
         return true;
       case Stop::kFault:
         return true;
@@ -233,7 +249,7 @@ const Instruction* arrive(Warp& warp, const Instruction* at) {
       return group_gone(warp);
     }
     warp.mask = rejoin->arrived;
-    warp.idle_yields = 0;
+    warp.alone = 0;
     set_rejoin(warp, rejoin->parent);
     release_rejoin(warp, rejoin);
   }
@@ -269,7 +285,7 @@ const Instruction* exit_lanes(Warp& warp, uint32_t lanes, const Instruction* nex
   // Groups that gather lanes may have waited for these alone: let them look again.
   for (LaneGroup& group : warp.parked) {
     if (group.state == GroupState::kGathering || group.state == GroupState::kWarpSync ||
-        group.state == GroupState::kBarrierLanes) {
+        group.state == GroupState::kBarrierLanes || group.state == GroupState::kAligned) {
       if ((group.wait_mask & lanes) != 0) group.state = GroupState::kReady;
     }
   }

@@ -46,6 +46,7 @@ enum class GroupState : uint8_t {
   kWarpSync,      // the same for bar.warp.sync, which may be met at any place
   kAtBarrier,     // arrived at block barrier wait_id
   kBarrierLanes,  // at an unaligned barrier wait_id, waiting for the rest of the warp
+  kAligned,       // at an .aligned barrier, waiting for the rest to come to it or to exit
   kAtCluster,     // at barrier.cluster.wait
 };
 
@@ -108,7 +109,10 @@ struct Warp {
   std::vector<Rejoin*> waiting_rejoins;  // those with arrived lanes
   std::deque<Frame> frame_store;
   std::vector<Frame*> free_frames;
-  uint64_t idle_yields = 0;  // budgets used up in a row while lanes wait at a rejoin
+  // Instructions executed in a row while other lanes wait at a rejoin, and how often such a wait
+  // was cut short.
+  int64_t alone = 0;
+  uint32_t early_releases = 0;
 
   std::byte* local = nullptr;  // 32 stacks of local_bytes
   uint64_t local_bytes = 0;
