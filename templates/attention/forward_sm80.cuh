@@ -184,13 +184,13 @@ struct ForwardSm80 {
     const int fresh_lane = ptx::lane_index();
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
-      const auto visible = mask.row(first_query + fresh_lane / 4 + 8 * row);
+      const typename Mask::Row keys = mask.row(first_query + fresh_lane / 4 + 8 * row);
 #pragma unroll
       for (int n = 0; n < kConfig.key_fragments(); ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int key = first_key + 8 * n + fresh_lane % 4 * 2 + i;
-          if (!visible.visible(key)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
+          if (!keys.visible(key)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
         }
       }
     }

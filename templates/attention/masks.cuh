@@ -32,12 +32,14 @@ struct KeyInterval {
 
 template <class Mask>
 concept KeyMask = requires(const Mask& mask, int index) {
+  typename Mask::Row;
   mask.key_tiles(index).clean(index);
   mask.row(index).visible(index);
 };
 
 template <int kTileM, int kTileN>
 struct AllVisible {
+  using Row = KeyInterval;
   int seqlen_k;
 
   __device__ __forceinline__ explicit AllVisible(const ForwardParams& params)
@@ -51,6 +53,7 @@ struct AllVisible {
 
 template <int kTileM, int kTileN>
 struct RowRange {
+  using Row = KeyInterval;
   long long row_left;
   long long row_right;
   int seqlen_q;

@@ -16,13 +16,13 @@ namespace tilewright::attention {
 template <int kRows, int kColumns>
 struct SharedTile {
   static_assert(kColumns % kChunkElements == 0, "rows of a tile are whole chunks of 8 elements");
-  static consteval int rows() { return kRows; }
-  static consteval int chunks() { return kColumns / kChunkElements; }
-  static consteval int row_bytes() { return chunks() * kChunkBytes; }
-  static consteval int bytes() { return kRows * row_bytes(); }
-  static consteval int swizzle_span() { return greatest_common_divisor(chunks(), 8); }
+  static constexpr int rows() { return kRows; }
+  static constexpr int chunks() { return kColumns / kChunkElements; }
+  static constexpr int row_bytes() { return chunks() * kChunkBytes; }
+  static constexpr int bytes() { return kRows * row_bytes(); }
+  static constexpr int swizzle_span() { return greatest_common_divisor(chunks(), 8); }
   // The swizzle repeats after this many rows.
-  static consteval int period() { return 8; }
+  static constexpr int period() { return 8; }
 
   static constexpr int swizzle(int row) {
     constexpr int kShift = log2_of_power(8 / swizzle_span());
@@ -58,17 +58,17 @@ struct FragmentAddress {
 // 0 · NaN.
 template <class Tile, int kValidColumns, int kNumThreads, bool kStrided>
 struct TileLoader {
-  static consteval int valid_chunks() { return kValidColumns / kChunkElements; }
+  static constexpr int valid_chunks() { return kValidColumns / kChunkElements; }
   // Thread i handles chunk i % chunks of row i / chunks of every pass. A pass of a multiple of the
   // swizzle's period leaves only immediates to add in shared memory.
-  static consteval int pass_rows() {
+  static constexpr int pass_rows() {
     const int fitting = kNumThreads / Tile::chunks();
     const int periodic =
         fitting >= Tile::period() ? fitting / Tile::period() * Tile::period() : fitting;
     return periodic < Tile::rows() ? periodic : Tile::rows();
   }
-  static consteval int num_passes() { return ceil_div(Tile::rows(), pass_rows()); }
-  static consteval bool all_threads_load() { return pass_rows() * Tile::chunks() == kNumThreads; }
+  static constexpr int num_passes() { return ceil_div(Tile::rows(), pass_rows()); }
+  static constexpr bool all_threads_load() { return pass_rows() * Tile::chunks() == kNumThreads; }
   static_assert(pass_rows() > 0, "a row has more chunks than the block has threads");
 
   const char* thread_base;  // this thread's chunk of rows [0, pass_rows)

@@ -1,5 +1,5 @@
 // Basic types and helpers of device code, which includes nothing of the toolkit; and the choice of
-// instruction by element type. Constants are enumerators or consteval functions: under NVRTC's
+// instruction by element type. Constants are enumerators or constexpr functions: under NVRTC's
 // -default-device a constexpr variable becomes a .global.
 #pragma once
 
@@ -15,9 +15,9 @@ struct alignas(16) Chunk {
 };
 enum : int { kChunkElements = 8, kChunkBytes = 16 };
 
-consteval float infinity() { return __builtin_bit_cast(float, 0x7f800000); }
-consteval float ln_2() { return 0.693147180559945309f; }
-consteval float two_log2_e() { return 2.88539008177792681f; }
+constexpr float infinity() { return __builtin_bit_cast(float, 0x7f800000); }
+constexpr float ln_2() { return 0.693147180559945309f; }
+constexpr float two_log2_e() { return 2.88539008177792681f; }
 
 __device__ __forceinline__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 

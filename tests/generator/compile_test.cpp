@@ -1,0 +1,106 @@
+// Every kind of config through NVRTC and ptxas: default configs and a sample of candidates for each
+// architecture, none with spills; and configs that must not compile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "generator/generator.h"
+#include "runtime/offline.h"
+
+namespace tilewright {
+namespace {
+
+using attention::ForwardSm80Config;
+using testing::HasSubstr;
+
+struct Case {
+  const char* problem;
+  const char* target;
+  int num_candidates = 0;  // in addition to the default
+};
+
+void PrintTo(const Case& test_case, std::ostream* out) {
+  *out << test_case.problem << " on " << test_case.target;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = std::string(info.param.target) + "_" + info.param.problem;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+class Compile : public testing::TestWithParam<Case> {};
+
+void expect_compiles(const Problem& problem, const AnyConfig& config, const char* target) {
+  const auto result = compile_offline({}, problem, config, target);
+  if (!result.ok() && result.error().code == ErrorCode::kCompilerUnavailable) {
+    GTEST_SKIP() << result.error().message;
+  }
+  ASSERT_TRUE(result.ok()) << to_string(config) << "\n" << result.error().to_string();
+  const KernelResources& resources = result->binary->code.resources;
+  EXPECT_GT(resources.registers, 0);
+  EXPECT_EQ(resources.spill_store_bytes, 0) << to_string(config);
+  EXPECT_EQ(resources.spill_load_bytes, 0) << to_string(config);
+  // Constants of templates must not become variables of the module.
+  EXPECT_EQ(result->binary->code.ptx.find("\n.global"), std::string::npos) << to_string(config);
+}
+
+TEST_P(Compile, DefaultAndCandidatesDoNotSpill) {
+  const auto problem = Problem::parse(GetParam().problem);
+  ASSERT_TRUE(problem.ok());
+  const auto arch = arch_from_target(GetParam().target);
+  ASSERT_TRUE(arch.ok());
+  const auto choice = choose_config(*problem, *arch);
+  ASSERT_TRUE(choice.ok()) << choice.error().to_string();
+  expect_compiles(*problem, choice->config, GetParam().target);
+  const std::vector<AnyConfig> all = candidates(*problem, *arch);
+  for (int i = 0; i < GetParam().num_candidates; ++i) {
+    const size_t index = (all.size() - 1) * static_cast<size_t>(i) /
+                         static_cast<size_t>(std::max(1, GetParam().num_candidates - 1));
+    expect_compiles(*problem, all[index], GetParam().target);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sm80, Compile,
+    testing::Values(Case{"qk8 v8", "sm_80"}, Case{"qk64 v64 bf16 causal", "sm_80", 3},
+                    Case{"qk80 v48 bf16 causal softcap=30", "sm_80"},
+                    Case{"qk120 v120 causal", "sm_80"}, Case{"qk128 v128", "sm_80", 2},
+                    Case{"qk128 v128 bf16 causal", "sm_80"},
+                    Case{"qk128 v128 causal softcap=50", "sm_80"},
+                    Case{"qk128 v128 causal strided", "sm_80"}, Case{"qk192 v128 causal", "sm_80"},
+                    Case{"qk256 v256 bf16 causal", "sm_80"}, Case{"q1 qk128 v128", "sm_80"}),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(Others, Compile,
+                         testing::Values(Case{"qk64 v64", "sm_86"},
+                                         Case{"qk128 v128 bf16 causal", "sm_86"},
+                                         Case{"qk256 v256 causal", "sm_89"},
+                                         Case{"qk128 v128 causal", "sm_90"},
+                                         Case{"qk64 v64 bf16 causal", "sm_90a"}),
+                         case_name);
+
+// Configs that no candidate list holds: the template refuses them in words.
+TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {
+  const std::pair<ForwardSm80Config, const char*> cases[] = {
+      {{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},
+      {{.head_dim_v = 264}, "head_dim_v must be a multiple of 8 from 8 to 256"},
+      {{.tile_n = 40}, "tile_n must be a multiple of 16"},
+      {{.tile_m = 192}, "tile_m must be 16 or 32 rows per warp"},
+      {{.stages = 0}, "at least one stage"},
+      {{.dtype = attention::Dtype::kFloat8E4M3}, "forward_sm80 takes fp16 and bf16"},
+  };
+  for (const auto& [config, message] : cases) {
+    const auto result = compile_offline({}, Problem{}, config, "sm_80");
+    ASSERT_FALSE(result.ok()) << message;
+    if (result.error().code == ErrorCode::kCompilerUnavailable) {
+      GTEST_SKIP() << result.error().message;
+    }
+    EXPECT_EQ(result.error().code, ErrorCode::kCompileError);
+    EXPECT_THAT(result.error().to_string(), HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,99 @@
+// What no family takes is refused by name, all reasons at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "generator/generator.h"
+
+namespace tilewright {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+Problem parse(const std::string& text) {
+  const auto problem = Problem::parse(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().to_string();
+  return *problem;
+}
+
+Arch arch_of(const char* target) { return *arch_from_target(target); }
+
+std::vector<std::string> reasons(const std::string& text, const Arch& arch = arch_of("sm_80")) {
+  std::vector<std::string> result;
+  for (const Refusal& refusal : refusals(parse(text), arch)) {
+    EXPECT_EQ(refusal.family, "forward_sm80");
+    result.push_back(refusal.reason);
+  }
+  return result;
+}
+
+TEST(Refusals, NoneForWhatIsBuilt) {
+  for (const char* text :
+       {"qk128 v128", "qk8", "qk256 v8 bf16 causal", "qk80 v48 causal=top-left", "qk64 softcap=50",
+        "qk64 scale=0.1", "qk64 window=256,0", "qk64 window=*,3 causal", "qk64 strided",
+        "qk64 layout=bhsd", "qk64 deterministic", "qk64 splits=1", "b70000 hq8 hkv2 qk64 q1 k0"}) {
+    EXPECT_THAT(reasons(text), IsEmpty()) << text;
+  }
+}
+
+TEST(Refusals, NameTheFeature) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"backward qk64", "pass backward"},
+      {"linear-forward qk64", "pass linear-forward"},
+      {"standard qk64", "pass standard"},
+      {"qk64 fp8e4m3 out=bf16", "type fp8e4m3"},
+      {"qk64 window=2,2,dilation:3", "window dilation 3"},
+      {"qk64 causal+prefix=8", "mask prefix"},
+      {"qk64 causal+prefix=8", "a union of masks"},
+      {"qk64 chunk=64", "mask chunk"},
+      {"qk64 documents", "mask documents"},
+      {"qk64 blocks=128", "mask blocks"},
+      {"qk64 bigbird=block:64", "mask bigbird"},
+      {"qk64 longformer=window:512", "mask longformer"},
+      {"qk64 mask='q >= k'", "mask expression"},
+      {"qk64 score='score * 2'", "score expression"},
+      {"qk64 bias", "bias"},
+      {"qk64 sink", "sink"},
+      {"qk64 alibi", "alibi"},
+      {"qk64 varlen", "varlen"},
+      {"qk64 paged=16", "paged"},
+      {"qk64 splits=4", "splits"},
+      {"qk64 dropout=0.1", "dropout"},
+      {"qk64 scale=-1", "a negative scale"},
+  };
+  for (const auto& [text, feature] : cases) {
+    EXPECT_THAT(reasons(text), Contains(std::string(feature) + " is not built yet in forward_sm80"))
+        << text;
+  }
+}
+
+TEST(Refusals, ListEveryReason) {
+  EXPECT_THAT(reasons("qk60 v512 bias alibi"),
+              UnorderedElementsAre("bias is not built yet in forward_sm80",
+                                   "alibi is not built yet in forward_sm80",
+                                   "head_dim_qk=60 is not a multiple of 8 from 8 to 256",
+                                   "head_dim_v=512 is not a multiple of 8 from 8 to 256"));
+}
+
+TEST(Refusals, OfTheDeviceAndOfMissingHeadDims) {
+  Arch turing = arch_of("sm_80");
+  turing.compute_major = 7;
+  turing.compute_minor = 5;
+  EXPECT_THAT(reasons("qk64", turing), ElementsAre("needs sm_80, device is sm_75"));
+  EXPECT_THAT(reasons("causal"), ElementsAre("head_dim_qk is missing"));
+}
+
+TEST(Refusals, EndInAnErrorWithAllReasons) {
+  const auto choice = choose_config(parse("qk60 bias"), arch_of("sm_80"));
+  ASSERT_FALSE(choice.ok());
+  EXPECT_EQ(choice.error().code, ErrorCode::kUnsupportedProblem);
+  EXPECT_THAT(choice.error().reasons,
+              ElementsAre("forward_sm80: bias is not built yet in forward_sm80",
+                          "forward_sm80: head_dim_qk=60 is not a multiple of 8 from 8 to 256"));
+  EXPECT_THAT(candidates(parse("qk60 bias"), arch_of("sm_80")), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tilewright
