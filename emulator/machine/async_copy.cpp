@@ -12,24 +12,37 @@ namespace {
 // NaN in every floating-point format.
 constexpr int kPoison = 0xff;
 
+// A copy of 16 whole bytes is what kernels do in their loops.
+void move_bytes(std::byte* to, const PendingCopy& copy, size_t lane) {
+  const size_t from_bytes = copy.from_bytes[lane];
+  if (from_bytes == 16) {
+    std::memcpy(to, copy.from[lane], 16);
+    return;
+  }
+  if (from_bytes != 0) std::memcpy(to, copy.from[lane], from_bytes);
+  if (from_bytes < copy.bytes) std::memset(to + from_bytes, 0, copy.bytes - from_bytes);
+}
+
 void land(Warp& warp, const PendingCopy& copy, uint32_t lanes) {
-  for (uint32_t rest = lanes & copy.mask; rest != 0; rest &= rest - 1) {
+  for (uint32_t rest = lanes & copy.mask & ~copy.landed; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(rest));
-    std::byte* to = warp.shared + copy.to[lane];
-    const size_t from_bytes = copy.from_bytes[lane];
-    if (from_bytes != 0) std::memcpy(to, copy.from[lane], from_bytes);
-    if (from_bytes < copy.bytes) std::memset(to + from_bytes, 0, copy.bytes - from_bytes);
-    if (warp.observed) warp.block->observer->on_landed(copy.to[lane], copy.bytes);
+    move_bytes(warp.shared + copy.to[lane], copy, lane);
   }
 }
 
+// The wait of `choose`'s lanes covers these copies: their bytes are there now.
 template <class Choose>
-void land_where(Warp& warp, const Choose& choose) {
+void complete_where(Warp& warp, const Choose& choose) {
   for (PendingCopy& copy : warp.copies) {
     const uint32_t lanes = copy.mask & choose(copy);
     if (lanes == 0) continue;
     land(warp, copy, lanes);
     copy.mask &= ~lanes;
+    if (!warp.observed) continue;
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<size_t>(std::countr_zero(rest));
+      warp.block->observer->on_landed(copy.to[lane], copy.bytes);
+    }
   }
   std::erase_if(warp.copies, [](const PendingCopy& copy) { return copy.mask == 0; });
 }
@@ -37,16 +50,19 @@ void land_where(Warp& warp, const Choose& choose) {
 }  // namespace
 
 void issue_copy(Warp& warp, const PendingCopy& copy) {
-  if (warp.launch->schedule == Schedule::kEager) {
+  const bool at_once = warp.launch->schedule == Schedule::kEager;
+  if (at_once) {
     land(warp, copy, copy.mask);
-    return;
-  }
-  for (uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<size_t>(std::countr_zero(rest));
-    std::memset(warp.shared + copy.to[lane], kPoison, copy.bytes);
+    if (!warp.observed) return;
+  } else {
+    for (uint32_t rest = copy.mask; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<size_t>(std::countr_zero(rest));
+      std::memset(warp.shared + copy.to[lane], kPoison, copy.bytes);
+    }
   }
   warp.copies.push_back(copy);
   warp.copies.back().group = warp.copy_group;
+  if (at_once) warp.copies.back().landed = copy.mask;
 }
 
 void commit_copies(Warp& warp) {
@@ -57,7 +73,7 @@ void commit_copies(Warp& warp) {
 
 void wait_copies(Warp& warp, uint32_t newest) {
   if (warp.copies.empty()) return;
-  land_where(warp, [&](const PendingCopy& copy) {
+  complete_where(warp, [&](const PendingCopy& copy) {
     uint32_t lanes = 0;
     for (size_t lane = 0; lane < 32; ++lane) {
       // Groups 0 … copy_group − 1 are committed; the newest of them may remain in flight.
@@ -69,23 +85,20 @@ void wait_copies(Warp& warp, uint32_t newest) {
 }
 
 void wait_all_copies(Warp& warp) {
-  land_where(warp, [&](const PendingCopy&) { return warp.mask; });
+  complete_where(warp, [&](const PendingCopy&) { return warp.mask; });
   commit_copies(warp);
 }
 
 void land_some(Warp& warp) {
   if (warp.copies.empty()) return;
   Random& random = warp.block->random;
-  land_where(warp, [&](const PendingCopy&) -> uint32_t {
-    switch (random.below(4)) {
-      case 0:
-        return kFullMask;
-      case 1:
-        return static_cast<uint32_t>(random.next());
-      default:
-        return 0;
-    }
-  });
+  for (PendingCopy& copy : warp.copies) {
+    const uint64_t choice = random.below(4);
+    if (choice > 1) continue;
+    const uint32_t lanes = choice == 0 ? kFullMask : static_cast<uint32_t>(random.next());
+    land(warp, copy, lanes);
+    copy.landed |= lanes & copy.mask;
+  }
 }
 
 const PendingCopy* find_in_flight(const Warp& warp, uint32_t offset, uint32_t bytes) {

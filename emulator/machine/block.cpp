@@ -227,12 +227,14 @@ void Block::report_deadlock() {
   for (Warp& warp : warps) {
     if (finished(warp)) continue;
     for (const LaneGroup& group : warp.parked) {
+      // Behind the barrier is where the lanes go on, not where they stand.
+      const Instruction* at = group.state == GroupState::kAtBarrier ? group.pc - 1 : group.pc;
       if (first == nullptr) {
         first = &warp;
         warp.frame = group.frame;
         warp.bases[0] = group.frame->registers;
         warp.mask = group.mask;
-        warp.pc = group.pc;
+        warp.pc = at;
       }
       parties += fmt::format(
           "{}warp {} lanes {:#010x} {}{} at {}", parties.empty() ? "" : "; ", warp.index,
@@ -240,7 +242,7 @@ void Block::report_deadlock() {
           group.state == GroupState::kAtBarrier || group.state == GroupState::kBarrierLanes
               ? fmt::format(" {}", group.wait_id)
               : "",
-          describe_instruction(warp, *group.frame, *group.pc));
+          describe_instruction(warp, *group.frame, *at));
     }
     for (const Rejoin* rejoin : warp.waiting_rejoins) {
       parties +=

@@ -66,9 +66,10 @@ enum class Stop : uint8_t {
   kFault,
 };
 
-// One cp.async of a group of lanes that has not landed.
+// One cp.async of a group of lanes that no wait has covered yet.
 struct PendingCopy {
-  uint32_t mask = 0;
+  uint32_t mask = 0;    // lanes that have not waited
+  uint32_t landed = 0;  // of them, those whose bytes have moved already
   uint32_t bytes = 0;
   const Instruction* instruction = nullptr;
   std::array<uint32_t, 32> to{};  // offset in the block's shared memory

@@ -33,7 +33,7 @@ class Observer {
   virtual ~Observer() = default;
   // Before the bytes move. Returns false after it recorded a fault.
   virtual bool on_access(Warp& warp, const Instruction& at, const MemoryAccess& access) = 0;
-  // An asynchronous copy's bytes have landed in shared memory.
+  // A wait has covered an asynchronous copy to these bytes of shared memory.
   virtual void on_landed(uint32_t shared_offset, uint32_t bytes) = 0;
   // Every warp that took part in a barrier has been released.
   virtual void on_barrier(Block& block, uint32_t id) = 0;

@@ -1,7 +1,9 @@
 tw_add_test(emulator_machine_test
   LABELS emulator
   SOURCES
-    machine_memory_test.cpp
+    machine_async_test.cpp
     machine_control_test.cpp
+    machine_fault_test.cpp
+    machine_memory_test.cpp
     machine_support.cpp
   DEPENDS tw_emulator_machine)
