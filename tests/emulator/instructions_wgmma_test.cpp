@@ -35,6 +35,8 @@ TEST(WgmmaDescriptor, WorkedAddresses) {
   // The third k16 step of a 128-byte tile: element (5, 9) is the tile's (5, 41).
   EXPECT_EQ(at(descriptor(Swizzle::k128B, 0, 1024, 64), Major::kK, 5, 9),
             at(descriptor(Swizzle::k128B, 0, 1024), Major::kK, 5, 41));
+  // The swizzle looks at the absolute address, whose line 3 flips chunk 0 to chunk 3.
+  EXPECT_EQ(at(descriptor(Swizzle::k128B, 0, 1024, 3 * 128), Major::kK, 0, 0), 0x1b0u);
   // Addresses keep 18 bits.
   EXPECT_EQ(at(descriptor(Swizzle::kNone, 128, 256, 0x3ff80), Major::kK, 8, 0), 0x80u);
 }
@@ -384,6 +386,8 @@ TEST(Wgmma, Fp8SumHasThirteenBits) {
   };
   EXPECT_EQ(product(0x3f800000u, 0x08, 0x04), 1.0f + 0x1p-13f * 1.0f);  // 2^-6 · 2^-7
   EXPECT_EQ(product(0x3f800000u, 0x08, 0x02), 1.0f);                    // 2^-6 · 2^-8
+  // A sum that grows a place loses its last one: 1 + 2^-13 + 1.
+  EXPECT_EQ(product(reference::bits_of(1.0f + 0x1p-13f), 0x38, 0x38), 2.0f);
   EXPECT_EQ(product(reference::bits_of(1.0f + 0x1p-14f), 0, 0), 1.0f);
 }
 
