@@ -1,7 +1,9 @@
 // Index arithmetic of the device templates, compiled for the host: the swizzled layout and the
 // extent of masks, against their definitions.
+#include <cstddef>
 #define __device__
 #define __forceinline__ inline
+void* __cvta_shared_to_generic(size_t address);  // named, never called
 #include <gtest/gtest.h>
 
 #include <set>
