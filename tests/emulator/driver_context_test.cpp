@@ -1,6 +1,7 @@
 // Devices and contexts: what is reported, who is current, what ends with a context.
 #include <thread>
 
+#include "core/arch.h"
 #include "tests/emulator/driver_support.h"
 
 namespace tilewright::emulator {
@@ -127,7 +128,9 @@ TEST_F(DriverTest, LimitsAreKeptAndUnknownOnesRefused) {
   ASSERT_EQ(TW_CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 4096), CUDA_SUCCESS);
   ASSERT_EQ(TW_CU(cuCtxGetLimit)(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
   EXPECT_EQ(value, 4096u);
-  EXPECT_EQ(TW_CU(cuCtxGetLimit)(&value, static_cast<CUlimit>(99)), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  int unknown = 99;
+  EXPECT_EQ(TW_CU(cuCtxGetLimit)(&value, static_cast<CUlimit>(unknown)),
+            CUDA_ERROR_UNSUPPORTED_LIMIT);
 }
 
 TEST_F(DriverTest, ForeignHandlesAreRefusedEverywhere) {

@@ -102,7 +102,7 @@ constexpr ShapeRow kShapes[] = {
     {"NoParameters", "store", {1, 1, 1}, {1, 1, 1}, 0, kInvalid},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, DriverLaunchShape, testing::ValuesIn(kShapes),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST_F(DriverTest, SharedMemoryNeedsTheOptInAndEndsAtTheProfile) {
   const CUfunction nothing = function(load(), "nothing");
@@ -225,7 +225,7 @@ constexpr FaultRow kFaults[] = {
     {"Endless", "endless", false, 0, CUDA_ERROR_LAUNCH_TIMEOUT},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, DriverFault, testing::ValuesIn(kFaults),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST_F(DriverTest, FreedMemoryIsAnIllegalAddress) {
   const CUfunction store = function(load(), "store");

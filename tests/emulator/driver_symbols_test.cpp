@@ -60,6 +60,7 @@ TEST(DriverSymbols, TheExtensionSaysThatTheDeviceIsSimulated) {
 }
 
 TEST(DriverSymbols, SettingsRefuseWhatTheyDoNotKnow) {
+  ASSERT_EQ(TW_CU(cuInit)(0), CUDA_SUCCESS);
   EXPECT_EQ(TW_EXT(twEmulatorSetSchedule, TwEmulatorSetScheduleFn)(3, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(TW_EXT(twEmulatorSetObservers, TwEmulatorSetObserversFn)(-1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(TW_EXT(twEmulatorSetMatrixNumerics, TwEmulatorSetMatrixNumericsFn)(2),
@@ -67,7 +68,7 @@ TEST(DriverSymbols, SettingsRefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(TW_EXT(twEmulatorSetHostThreads, TwEmulatorSetHostThreadsFn)(-1),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(TW_EXT(twEmulatorSetResources, TwEmulatorSetResourcesFn)(nullptr, nullptr),
-            CUDA_ERROR_NOT_INITIALIZED);
+            CUDA_ERROR_INVALID_HANDLE);
 }
 
 void* by_version(const char* name, int version, cuuint64_t flags = 0) {
@@ -100,7 +101,8 @@ TEST(DriverSymbols, ErrorsHaveNamesAndWords) {
   EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
   ASSERT_EQ(TW_CU(cuGetErrorString)(CUDA_ERROR_OUT_OF_MEMORY, &text), CUDA_SUCCESS);
   EXPECT_STREQ(text, "out of memory");
-  EXPECT_EQ(TW_CU(cuGetErrorName)(static_cast<CUresult>(4242), &text), CUDA_ERROR_INVALID_VALUE);
+  int unknown = 4242;
+  EXPECT_EQ(TW_CU(cuGetErrorName)(static_cast<CUresult>(unknown), &text), CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

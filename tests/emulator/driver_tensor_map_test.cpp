@@ -179,7 +179,7 @@ const TensorMapRow kRows[] = {
      }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, DriverTensorMap, testing::ValuesIn(kRows),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST_F(DriverTest, TensorMapMustBeAligned) {
   alignas(128) std::array<std::byte, 256> bytes{};
