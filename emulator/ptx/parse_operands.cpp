@@ -102,10 +102,12 @@ bool Parser::parse_operand(Operand& operand) {
   if (token_.is("!")) {
     const LexToken where = token_;
     advance();
-    if (token_.kind == TokenKind::kIdentifier && !parse_named(operand)) return false;
-    if (operand.kind != OperandKind::kRegister) return fail_at(where, "'!' needs a predicate");
-    operand.negated = true;
-    return true;
+    if (symbols_.find(token_.text).kind == BindingKind::kRegister) {
+      operand.negated = true;
+      return parse_named(operand);
+    }
+    lexer_.rewind(where);
+    advance();
   }
   if (!parse_scalar(operand)) return false;
   return !token_.is("|") || parse_register_pair(operand);

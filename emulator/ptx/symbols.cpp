@@ -37,12 +37,18 @@ Binding SymbolTable::find_in_range(std::string_view name) const {
   while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
   const std::string_view number = name.substr(digits);
   if (number.empty() || (number.size() > 1 && number[0] == '0')) return {};
-  const auto it = ranges_.find(name.substr(0, digits));
+  const std::string_view prefix = name.substr(0, digits);
+  const auto it = ranges_.find(prefix);
   if (it == ranges_.end()) return {};
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (error != std::errc() || value >= it->second.count) return {};
+  if (error != std::errc()) return {};
   Binding binding = it->second;
+  // A shorter range hides only the names that it has: outer ones stand in the undo log.
+  for (size_t i = undo_.size(); value >= binding.count && i-- > 0;) {
+    if (undo_[i].map == &ranges_ && undo_[i].name == prefix) binding = undo_[i].previous;
+  }
+  if (binding.kind == BindingKind::kNone || value >= binding.count) return {};
   binding.index += value;
   binding.count = 1;
   return binding;
