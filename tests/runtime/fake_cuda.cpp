@@ -44,6 +44,7 @@ CUresult fake_device_get_name(char* name, int length, CUdevice) {
   return CUDA_SUCCESS;
 }
 CUresult fake_device_get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  // An A100's.
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = 8;
@@ -57,8 +58,20 @@ CUresult fake_device_get_attribute(int* value, CUdevice_attribute attribute, CUd
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
       *value = 2048;
       break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      *value = 32;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      *value = 65536;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      *value = 164 * 1024;
+      break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       *value = 163 * 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      *value = 1024;
       break;
     default:
       *value = 0;

@@ -353,23 +353,27 @@ TEST_F(SessionTest, LseMayBeLeftOut) {
 TEST_F(SessionTest, CallersContextIsLeftAsFound) {
   const Device& device = SessionAccess::device(*session_);
   const DriverTable& driver = device.driver();
-  // A context of another device, and none.
+  const auto current = [&] {
+    CUcontext context = nullptr;
+    EXPECT_EQ(driver.ctx_get_current(&context), CUDA_SUCCESS);
+    return context;
+  };
+  const auto use_everything = [] {
+    const Launch launch(*session_, kTwo);
+    EXPECT_TRUE(kernel_->launch(nullptr, *plan_, launch.tensors).ok());
+    EXPECT_TRUE(session_->synchronize().ok());
+    EXPECT_TRUE(open()->prepare(*Problem::parse("hq1 qk16 v16 fp16")).ok());
+    EXPECT_FALSE(kernel_->launch(nullptr, *plan_, {}).ok());
+  };
+  ASSERT_EQ(current(), nullptr);
+  use_everything();
+  EXPECT_EQ(current(), nullptr);
   const auto other = *Session::open({.device = "emulated:rtx4090"});
-  for (CUcontext mine :
-       {SessionAccess::device(*other).context(), static_cast<CUcontext>(nullptr)}) {
-    ASSERT_EQ(driver.ctx_push_current(mine), CUDA_SUCCESS);
-    {
-      const Launch launch(*session_, kTwo);
-      EXPECT_TRUE(kernel_->launch(nullptr, *plan_, launch.tensors).ok());
-      EXPECT_TRUE(session_->synchronize().ok());
-      EXPECT_TRUE(open()->prepare(*Problem::parse("hq1 qk16 v16 fp16")).ok());
-      EXPECT_FALSE(kernel_->launch(nullptr, *plan_, {}).ok());
-    }
-    CUcontext current = nullptr;
-    EXPECT_EQ(driver.ctx_get_current(&current), CUDA_SUCCESS);
-    EXPECT_EQ(current, mine);
-    driver.ctx_pop_current(&current);
-  }
+  CUcontext mine = SessionAccess::device(*other).context();
+  ASSERT_EQ(driver.ctx_push_current(mine), CUDA_SUCCESS);
+  use_everything();
+  EXPECT_EQ(current(), mine);
+  driver.ctx_pop_current(&mine);
 }
 
 TEST_F(SessionTest, PreparesOnAThreadWithoutContext) {
