@@ -177,7 +177,7 @@ Status FunctionDecoder::move_vector(Operands o) {
 
 Status FunctionDecoder::comparison(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
-  const CompareChoice choice = find_compare(Opcode::kSetp, m);
+  const CompareChoice choice = find_compare(current_->opcode, m);
   if (!choice) return unsupported();
   const Type type = m.type();
   const bool packed = type == Type::kF16x2 || type == Type::kBf16x2;
@@ -185,7 +185,7 @@ Status FunctionDecoder::comparison(Operands o) {
   compare.compare = choice.kernel;
   compare.options = choice.options;
   compare.a = source(o[1], type);
-  compare.b = source(o[2], type);
+  compare.b = o.size() > 2 ? source(o[2], type) : compare.a;
   if (compare.a == kNoSlot || compare.b == kNoSlot) return unsupported();
   const auto reg = [](const Operand& operand) {
     return operand.kind == OperandKind::kRegister ? operand.index : kNoIndex;

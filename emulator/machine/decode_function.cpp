@@ -253,6 +253,7 @@ Status FunctionDecoder::instruction() {
     case Opcode::kMov:
       return move(o);
     case Opcode::kSetp:
+    case Opcode::kTestp:
       return comparison(o);
     case Opcode::kSet:
       return set(o);

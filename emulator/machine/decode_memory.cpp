@@ -116,8 +116,15 @@ Status FunctionDecoder::load(Operands o) {
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(type) / 8);
   const std::vector<Operand> values = elements_of(o[0]);
-  if (form.element_bytes > 8) return unsupported("128-bit elements");
+  if (form.element_bytes == 16) {  // two halves of 64-bit lanes
+    form.element_bytes = 8;
+    form.vector = 2;
+    form.value_is_wide = true;
+    const Slot slot = destination(o[0], type);
+    form.values = {slot, slot + kLaneBytes64};
+  }
   for (const Operand& value : values) {
+    if (!form.values.empty() && type == Type::kB128) break;
     const bool sunk = value.kind != OperandKind::kRegister || value.index == kNoIndex;
     form.values.push_back(sunk ? kNoSlot : registers_.slots[value.index]);
     if (!sunk) form.value_is_wide = is_wide_register(value.index);
@@ -147,14 +154,22 @@ Status FunctionDecoder::store(Operands o) {
   MemoryForm form;
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(type) / 8);
-  if (form.element_bytes > 8) return unsupported("128-bit elements");
   // All values lie in lanes of one width: that of the first register, else of the type.
   const std::vector<Operand> values = elements_of(o[1]);
   form.value_is_wide = form.element_bytes == 8;
   for (const Operand& value : values) {
     if (value.kind == OperandKind::kRegister) form.value_is_wide = is_wide_register(value.index);
   }
+  if (form.element_bytes == 16) {  // two halves of 64-bit lanes
+    form.element_bytes = 8;
+    form.vector = 2;
+    form.value_is_wide = true;
+    const Slot slot = source(o[1], type);
+    if (slot == kNoSlot || (slot & kConstantBit) != 0) return unsupported();
+    form.values = {slot, slot + kLaneBytes64};
+  }
   for (const Operand& value : values) {
+    if (type == Type::kB128) break;
     const Slot slot = value.kind == OperandKind::kRegister ? registers_.slots[value.index]
                       : form.value_is_wide == is_wide(type)
                           ? source(value, type)

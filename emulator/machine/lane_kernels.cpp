@@ -104,6 +104,29 @@ uint32_t compare_high_bf16(const void* a, const void* b, uint32_t o) {
   });
 }
 
+// testp: b is not used.
+template <class T>
+uint32_t test_property(const void* a, const void* b, uint32_t o) {
+  return compare_lanes<T>(a, b, [o](T x, T) { return testp(x, static_cast<TestProperty>(o)); });
+}
+
+TestProperty property_of(ptx::TestProperty property) {
+  switch (property) {
+    case ptx::TestProperty::kFinite:
+      return TestProperty::kFinite;
+    case ptx::TestProperty::kInfinite:
+      return TestProperty::kInfinite;
+    case ptx::TestProperty::kNumber:
+      return TestProperty::kNumber;
+    case ptx::TestProperty::kNormal:
+      return TestProperty::kNormal;
+    case ptx::TestProperty::kSubnormal:
+      return TestProperty::kSubnormal;
+    default:
+      return TestProperty::kNotANumber;
+  }
+}
+
 // The type that a comparison compares: the last one written.
 Type compared_type(const Modifiers& m) {
   return m.types[1] == Type::kNone ? m.types[0] : m.types[1];
@@ -156,6 +179,10 @@ KernelChoice find_kernel(Opcode opcode, const Modifiers& m) {
 }
 
 CompareChoice find_compare(Opcode opcode, const Modifiers& m) {
+  if (opcode == Opcode::kTestp) {
+    return {m.type() == Type::kF64 ? test_property<double> : test_property<float>,
+            static_cast<uint32_t>(property_of(m.test))};
+  }
   if (opcode == Opcode::kSetp) {
     if (CompareKernel hot = host_table().compare(m)) return {hot, 0};
   }

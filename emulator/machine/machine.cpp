@@ -188,22 +188,10 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
   launch.schedule = request.settings.schedule;
   launch.numerics = {request.settings.numerics, arch.compute_capability()};
 
-  DeviceAddress parameters = 0;
-  if (!request.parameters.empty()) {
-    auto allocated = memory.allocate(request.parameters.size(),
-                                     {.read_only = true, .label = "kernel parameters"});
-    if (!allocated.ok()) {
-      outcome.fault = FaultReport{.kind = FaultKind::kOutOfBounds,
-                                  .message = allocated.error().message,
-                                  .kernel = kernel.attributes.name};
-      return outcome;
-    }
-    parameters = *allocated;
-    const Status copied =
-        memory.copy_in(parameters, request.parameters.data(), request.parameters.size());
-    TW_CHECK(copied.ok(), "parameters");
-  }
-  launch.parameters = parameters;
+  launch.parameters = memory.parameter_block();
+  const Status copied =
+      memory.copy_in(launch.parameters, request.parameters.data(), request.parameters.size());
+  TW_CHECK(copied.ok(), "{} bytes of parameters", request.parameters.size());
   launch.parameter_bytes = request.parameters.data();
   if (request.settings.observers == ObserverLevel::kOff) memory.stop_tracking();
   launch.allocations = memory.snapshot();
@@ -228,10 +216,6 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
     }
     run_independent(launch, workers[0], next, clusters, board);
     for (std::thread& thread : pool) thread.join();
-  }
-  if (parameters != 0) {
-    const Status released = memory.release(parameters);
-    TW_CHECK(released.ok(), "parameters");
   }
   outcome.counters = collect(kernel, workers);
   outcome.fault = board.take();

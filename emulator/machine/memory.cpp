@@ -14,6 +14,8 @@ namespace {
 // tile row still lands in no allocation.
 constexpr uint64_t kGuardBytes = 4096;
 constexpr uint64_t kPageBytes = 4096;
+// Freed allocations that a report can still name.
+constexpr size_t kMaxFreed = 1024;
 
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -88,7 +90,14 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(int64_t capacity_byte
                       "the host refuses an address range of {} bytes for {} bytes of device memory",
                       memory->span_, memory->cap_);
   }
-  memory->fresh_ = kGlobalBase + kGuardBytes;
+  Allocation parameters;
+  parameters.base = memory->parameter_block();
+  parameters.bytes = kParameterBytes;
+  parameters.read_only = true;
+  parameters.permanent = true;
+  parameters.label = "kernel parameters";
+  memory->fresh_ = parameters.end() + kGuardBytes;
+  memory->allocations_.push_back(std::move(parameters));
   return memory;
 }
 
@@ -157,7 +166,7 @@ Result<DeviceAddress> DeviceMemory::allocate(uint64_t bytes, const AllocateOptio
 Status DeviceMemory::release(DeviceAddress base) {
   const std::lock_guard lock(mutex_);
   const Allocation* found = find_live_locked(base);
-  if (found == nullptr || found->base != base) {
+  if (found == nullptr || found->base != base || found->permanent) {
     return make_error(ErrorCode::kInvalidArgument, "{:#x} is not the start of an allocation", base);
   }
   Allocation& allocation = allocations_[static_cast<size_t>(found - allocations_.data())];
@@ -187,8 +196,20 @@ Status DeviceMemory::release(DeviceAddress base) {
   } else {
     std::memset(shadow_ + shadow_from, 0, shadow_until - shadow_from);
   }
+  remember_freed(base);
   snapshot_.reset();
   return {};
+}
+
+void DeviceMemory::remember_freed(DeviceAddress base) {
+  freed_.push_back(base);
+  if (freed_.size() <= kMaxFreed) return;
+  const DeviceAddress oldest = freed_.front();
+  freed_.pop_front();
+  // Unless its addresses have been given out again.
+  std::erase_if(allocations_, [oldest](const Allocation& a) {
+    return a.base == oldest && a.state == AllocationState::kFreed;
+  });
 }
 
 const Allocation* DeviceMemory::find_live_locked(DeviceAddress address) const {

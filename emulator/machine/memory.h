@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,9 @@ inline constexpr uint64_t kSharedWindowBytes = uint64_t{16} << 24;
 inline constexpr DeviceAddress kLocalWindow = 0x7'e000'0000'0000;
 inline constexpr uint64_t kLocalWindowBytes = uint64_t{1} << 32;
 
+// The most that a kernel's parameters take, rounded up.
+inline constexpr uint64_t kParameterBytes = 32768;
+
 enum class AllocationState : uint8_t { kLive, kFreed };
 
 struct Allocation {
@@ -37,7 +41,8 @@ struct Allocation {
   // False once a kernel ran over it unobserved: what it wrote is then unknown, and nothing is
   // reported as never written.
   bool tracked = true;
-  std::string label;  // "allocation", or the name of a module's variable
+  bool permanent = false;  // the parameter block
+  std::string label;       // "allocation", or the name of a module's variable
 
   DeviceAddress end() const { return base + bytes; }
 };
@@ -106,6 +111,9 @@ class DeviceMemory {
   uint64_t capacity_bytes() const { return capacity_; }
   uint64_t allocated_bytes() const;
 
+  // Where a launch's parameters lie: one read-only block of kParameterBytes, used launch by launch.
+  DeviceAddress parameter_block() const { return kGlobalBase + 4096; }
+
   // For the machine. The host byte of kGlobalBase: any address of [kGlobalBase, kGlobalBase + span)
   // is readable and writable host memory, so an unchecked access inside the span cannot crash.
   std::byte* host_base() const { return host_; }
@@ -124,6 +132,7 @@ class DeviceMemory {
   DeviceAddress place(uint64_t bytes, uint64_t alignment);
   DeviceAddress place_among_freed(uint64_t bytes, uint64_t alignment);
   const Allocation* find_live_locked(DeviceAddress address) const;
+  void remember_freed(DeviceAddress base);
 
   std::byte* host_ = nullptr;
   uint8_t* shadow_ = nullptr;
@@ -134,6 +143,7 @@ class DeviceMemory {
   uint64_t allocated_ = 0;
   DeviceAddress fresh_ = 0;              // everything at and above was never handed out
   std::vector<Allocation> allocations_;  // sorted by base, live and freed
+  std::deque<DeviceAddress> freed_;      // bases of the freed ones, oldest first
   mutable std::shared_ptr<const AllocationTable> snapshot_;  // null when out of date
 };
 

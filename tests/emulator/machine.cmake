@@ -4,6 +4,8 @@ tw_add_test(emulator_machine_test
     machine_async_test.cpp
     machine_control_test.cpp
     machine_fault_test.cpp
+    machine_forms_test.cpp
     machine_memory_test.cpp
     machine_support.cpp
+    ptx_form_text.cpp
   DEPENDS tw_emulator_machine)

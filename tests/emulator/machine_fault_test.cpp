@@ -134,7 +134,7 @@ const Case kCases[] = {
     {"barrier_count", "  mov.u32 %r3, 48;\n  bar.sync 1, %r3; //!\n", FaultKind::kBarrier, 64,
      kAnyThread, "multiple of 32"},
     {"barrier_counts_differ",
-     "  shr.u32 %r3, %r1, 6;\n  add.u32 %r3, %r3, 2;\n  shl.b32 %r3, %r3, 5;\n"
+     "  and.b32 %r3, %r1, 32;\n  add.u32 %r3, %r3, 96;\n"
      "  bar.sync 1, %r3; //!\n",
      FaultKind::kBarrier, 128, kAnyThread, "others wait there with"},
     {"barrier_counts_equal",
