@@ -177,6 +177,44 @@ Result<Traffic> closed_form(Algorithm algorithm, const Case& problem_case, const
   return traffic;
 }
 
+double matmul_flops(Algorithm algorithm, const Case& problem_case) {
+  const Shape& shape = problem_case.shape;
+  const double dim = static_cast<double>(shape.head_dim_qk + shape.head_dim_v) / 2;
+  return info(algorithm).matmul_flops_per_pair_dim * dim *
+         static_cast<double>(problem_case.pairs.count().value());
+}
+
+Count extra_slow_words(Algorithm algorithm, const Shape& shape) {
+  const Count n = shape.seqlen_q, scores = shape.scores();
+  switch (algorithm) {
+    case Algorithm::kStandardIdealForward:
+    case Algorithm::kStandardTiledForward:
+      return Count(2) * scores;  // S, P
+    case Algorithm::kFlash1Forward:
+      return Count(2) * n;  // l, m
+    case Algorithm::kFlash2Forward:
+      return n;  // L
+    case Algorithm::kSquareForward:
+      return scores + n;  // S, L
+    case Algorithm::kStandardIdealBackward:
+    case Algorithm::kStandardTiledBackward:
+      return Count(2) * scores;  // P, dS
+    case Algorithm::kFlash1Backward:
+    case Algorithm::kOnePassBackward:
+    case Algorithm::kTwoPassBackward:
+      return Count(2) * n;  // L or l, m; D
+    case Algorithm::kSmallCacheBackward:
+    case Algorithm::kSmallCacheKeptBackward:
+      return Count(2) * scores + Count(2) * n;  // P, dS; L, D
+    case Algorithm::kLargeCacheWeights:
+      return Count(3) * shape.q() + Count(2) * n;  // T1, h, g; L, D
+    case Algorithm::kSmallCacheWeights:
+    case Algorithm::kSmallCacheBothWeights:
+      return Count(2) * scores + Count(4) * shape.q() + Count(2) * n;  // S, p; T1, h, g, T2 or U
+  }
+  TW_CHECK(false, "algorithm {}", static_cast<int>(algorithm));
+}
+
 Result<int64_t> least_memory(Algorithm algorithm, const Case& problem_case,
                              const Granularity& granularity) {
   TW_TRY(check_case(algorithm, problem_case));

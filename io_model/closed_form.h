@@ -75,6 +75,11 @@ Tiles uniform_tiles(Algorithm algorithm, const Case& problem_case, const Block& 
 // problem whose lengths or head dims differ.
 Result<Traffic> closed_form(Algorithm algorithm, const Case& problem_case, const Tiles& tiles);
 
+// FLOPs in products, on visible pairs.
+double matmul_flops(Algorithm algorithm, const Case& problem_case);
+// Words of slow memory beside inputs and outputs: row statistics, stored scores, projections.
+Count extra_slow_words(Algorithm algorithm, const Shape& shape);
+
 // How fine tiles may be cut.
 struct Granularity {
   int64_t tile_step = 1;  // sides that the search chooses are multiples of this
