@@ -169,20 +169,5 @@ TEST_F(DriverTest, CompilerTooNewForTheDriverIsOneSentence) {
   EXPECT_THAT(kernel.error().message, HasSubstr("too new for this driver"));
 }
 
-TEST_F(DriverTest, KernelOutlivesItsSession) {
-  std::optional<Kernel> kernel;
-  {
-    auto session = *Session::open({.device = "cuda:0"});
-    auto prepared = session->prepare(*Problem::parse("hq1 qk64 v64 fp16"));
-    ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
-    kernel = *prepared;
-  }
-  EXPECT_EQ(fake_->contexts_released, 0);
-  EXPECT_TRUE(kernel->plan({.batch = 1, .seqlen_q = 1, .seqlen_k = 1}).ok());
-  kernel.reset();
-  EXPECT_EQ(fake_->modules_unloaded, 1);
-  EXPECT_EQ(fake_->contexts_released, 1);
-}
-
 }  // namespace
 }  // namespace tilewright::testing

@@ -228,6 +228,16 @@ TEST_F(SessionTest, LaunchComputes) {
   EXPECT_THAT(lse, Each(::testing::FloatNear(std::sqrt(32.0f) + std::log(5.0f), 1e-4f)));
 }
 
+TEST_F(SessionTest, KernelOutlivesItsSession) {
+  std::unique_ptr<Session> other = open();
+  const Kernel kernel = *other->prepare(*Problem::parse(kProblem));
+  other.reset();
+  const Launch launch(*session_, kTwo);
+  ASSERT_TRUE(kernel.launch(nullptr, *kernel.plan(kShape), launch.tensors).ok());
+  ASSERT_TRUE(session_->synchronize().ok());
+  EXPECT_THAT(launch.out.read(), Each(kTwo));
+}
+
 TEST_F(SessionTest, NoKeysGiveZeroAndMinusInfinity) {
   const Launch launch(*session_, kOne);
   LaunchTensors tensors = launch.tensors;
