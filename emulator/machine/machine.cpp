@@ -15,8 +15,9 @@
 namespace tilewright::emulator {
 namespace {
 
-// Faults by block: the one reported is that of the first block, whatever thread found one first.
-class FaultBoard {
+// What comes out of blocks. Faults: the one reported is that of the first block, whatever thread
+// found one first.
+class Board {
  public:
   void post(uint64_t block, FaultReport report) {
     const std::lock_guard lock(mutex_);
@@ -24,6 +25,16 @@ class FaultBoard {
       first_ = block;
       report_ = std::move(report);
     }
+  }
+  // What a block printed, kept to be handed out in block order.
+  void keep_text(Block& block) {
+    if (block.printed.empty()) return;
+    const std::lock_guard lock(mutex_);
+    texts_[block.linear] = std::move(block.printed);
+  }
+  void print(const LaunchSettings& settings) const {
+    if (!settings.print) return;
+    for (const auto& [block, text] : texts_) settings.print(text);
   }
   // Blocks above the first faulty one need not run.
   bool is_moot(uint64_t block) const { return block > first_.load(); }
@@ -33,6 +44,7 @@ class FaultBoard {
   std::mutex mutex_;
   std::atomic<uint64_t> first_{UINT64_MAX};
   std::optional<FaultReport> report_;
+  std::map<uint64_t, std::string> texts_;
 };
 
 uint64_t cluster_size(const Launch& launch) { return launch.request->cluster.count(); }
@@ -64,7 +76,7 @@ void start_block(Block& block, Launch& launch, uint64_t linear, Worker& worker) 
 }
 
 // Runs one block, or the blocks of one cluster, to the end.
-void run_group(std::vector<Block>& group, FaultBoard& board) {
+void run_group(std::vector<Block>& group, Board& board) {
   while (true) {
     bool progress = false;
     bool all_finished = true;
@@ -89,7 +101,7 @@ void run_group(std::vector<Block>& group, FaultBoard& board) {
 }
 
 void run_independent(Launch& launch, Worker& worker, std::atomic<uint64_t>& next, uint64_t count,
-                     FaultBoard& board) {
+                     Board& board) {
   std::vector<Block> group(cluster_size(launch));
   while (true) {
     const uint64_t index = next.fetch_add(1);
@@ -100,11 +112,12 @@ void run_independent(Launch& launch, Worker& worker, std::atomic<uint64_t>& next
     }
     if (board.is_moot(group[0].linear)) return;
     run_group(group, board);
+    for (Block& block : group) board.keep_text(block);
   }
 }
 
 // All blocks that fit the device at once take turns; a finished one makes room for the next.
-void run_communicating(Launch& launch, Worker& worker, FaultBoard& board) {
+void run_communicating(Launch& launch, Worker& worker, Board& board) {
   const LaunchRequest& request = *launch.request;
   const int per_sm = std::max(
       1, blocks_per_sm(launch.kernel->attributes, launch.arch,
@@ -131,8 +144,12 @@ void run_communicating(Launch& launch, Worker& worker, FaultBoard& board) {
       if (limit != 0) block.instruction_limit = before + (limit - std::min(limit, instructions));
       progress |= block.step();
       instructions += block.instructions - before;
-      if (block.fault) return board.post(block.linear, std::move(*block.fault));
+      if (block.fault) {
+        board.keep_text(block);
+        return board.post(block.linear, std::move(*block.fault));
+      }
       if (block.is_finished()) {
+        board.keep_text(block);
         idle[i] = true;
         ++finished;
         progress = true;
@@ -196,7 +213,7 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
   if (request.settings.observers == ObserverLevel::kOff) memory.stop_tracking();
   launch.allocations = memory.snapshot();
 
-  FaultBoard board;
+  Board board;
   std::vector<Worker> workers;
   const uint64_t clusters = request.grid.count() / cluster_size(launch);
   if (kernel.attributes.communicates && cluster_size(launch) == 1) {
@@ -218,6 +235,7 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
     for (std::thread& thread : pool) thread.join();
   }
   outcome.counters = collect(kernel, workers);
+  board.print(request.settings);
   outcome.fault = board.take();
   return outcome;
 }

@@ -43,7 +43,7 @@ struct LaunchSettings {
   // Warp instructions of one block (of all blocks together, for a kernel whose blocks communicate)
   // after which it is reported as endless; 0 = no limit.
   uint64_t instruction_limit = 0;
-  // Where vprintf's text goes; called from one thread at a time. Null: dropped.
+  // Where vprintf's text goes, block by block in order, when the launch ends. Null: dropped.
   std::function<void(std::string_view)> print;
 };
 

@@ -104,5 +104,100 @@ TEST(Machine, AddsVectors) {
   }
 }
 
+TEST(Machine, PrintsInBlockOrder) {
+  Machine machine;
+  ASSERT_NE(machine.load(R"(
+.extern .func (.param .b32 func_retval0) vprintf(.param .b64 p0, .param .b64 p1);
+.global .align 1 .b8 $str[22] = {98, 61, 37, 100, 32, 37, 53, 46, 49, 102, 32, 37, 115, 32, 37, 108, 108, 120, 33, 10};
+.global .align 1 .b8 $word[4] = {104, 105, 33};
+.visible .entry k()
+{
+  .local .align 8 .b8 depot[32];
+  .reg .b32 %r<4>; .reg .b64 %rd<8>; .reg .f64 %fd<3>;
+  mov.u64 %rd1, depot;
+  cvta.local.u64 %rd2, %rd1;
+  mov.u32 %r1, %ctaid.x;
+  st.local.u32 [%rd1], %r1;
+  cvt.rn.f64.u32 %fd1, %r1;
+  st.local.f64 [%rd1+8], %fd1;
+  mov.u64 %rd3, $word;
+  cvta.global.u64 %rd4, %rd3;
+  st.local.u64 [%rd1+16], %rd4;
+  mov.u64 %rd5, 0x123456789a;
+  st.local.u64 [%rd1+24], %rd5;
+  mov.u64 %rd6, $str;
+  cvta.global.u64 %rd7, %rd6;
+  { .param .b64 param0; .param .b64 param1; .param .b32 retval0;
+    st.param.b64 [param0+0], %rd7;
+    st.param.b64 [param1+0], %rd2;
+    call.uni (retval0), vprintf, (param0, param1);
+    ld.param.b32 %r2, [retval0+0]; }
+  ret;
+}
+)"),
+            nullptr);
+  for (int threads = 1; threads <= 2; ++threads) {
+    std::string text;
+    LaunchSettings settings;
+    settings.host_threads = threads;
+    settings.print = [&](std::string_view piece) { text += piece; };
+    const LaunchOutcome outcome = machine.run("k", {3}, {1}, {}, settings);
+    ASSERT_FALSE(outcome.fault) << describe(outcome);
+    EXPECT_EQ(text,
+              "b=0   0.0 hi! 123456789a!\nb=1   1.0 hi! 123456789a!\nb=2   2.0 hi! 123456789a!\n");
+  }
+}
+
+// Constants, initialised globals, a pointer in a global, vectors, bytes with sign, local memory
+// through generic addresses, parameters at run-time offsets.
+TEST(Machine, ReachesEverySpace) {
+  Machine machine;
+  const LoadedModule* module = machine.load(R"(
+.const .align 4 .u32 scale[3] = {10, 20, 30};
+.global .align 4 .u32 data[4] = {1, 2, 3};
+.global .align 8 .u64 pointer = generic(data) + 8;
+.visible .entry k(.param .align 4 .b8 pair[8], .param .u64 out, .param .u8 small)
+{
+  .local .align 8 .b8 depot[16];
+  .reg .b32 %r<24>; .reg .b64 %rd<16>; .reg .b16 %rs<4>;
+  mov.u64 %rd1, scale;
+  ld.const.u32 %r1, [%rd1+4];
+  ld.global.v2.u32 {%r2, %r3}, [data];
+  ld.global.u64 %rd2, [pointer];
+  ld.u32 %r4, [%rd2];
+  mov.b64 %rd3, pair;
+  ld.param.u32 %r5, [%rd3+4];
+  ld.param.v2.u32 {%r6, %r7}, [pair];
+  ld.param.s8 %r8, [small];
+  ld.param.u8 %rs1, [small];
+  mov.u64 %rd4, depot;
+  cvta.local.u64 %rd5, %rd4;
+  st.local.u8 [%rd4+3], %rs1;
+  ld.s8 %r9, [%rd5+3];
+  ld.param.u64 %rd6, [out];
+  st.global.v4.u32 [%rd6], {%r1, %r2, %r3, %r4};
+  st.global.v4.u32 [%rd6+16], {%r5, %r6, %r7, %r8};
+  cvt.s64.s32 %rd7, %r9;
+  st.global.u64 [%rd6+32], %rd7;
+  mov.b32 %r10, {%rs1, %rs1};
+  mov.b64 {%r11, %r12}, %rd7;
+  st.global.v2.u32 [%rd6+40], {%r10, %r12};
+  ret;
+}
+)");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->variables().at("scale").bytes, 12u);
+  const DeviceAddress out = machine.allocate(48);
+  Arguments arguments;
+  arguments.add(uint32_t{7}).add(uint32_t{8}).add(out).add(uint8_t{0xfe});
+  LaunchSettings settings;
+  settings.observers = ObserverLevel::kMemory;
+  const LaunchOutcome outcome = machine.run("k", {1}, {1}, arguments, settings);
+  ASSERT_FALSE(outcome.fault) << describe(outcome);
+  const std::vector<uint32_t> expected = {
+      20, 1, 2, 3, 8, 7, 8, 0xfffffffeu, 0xfffffffeu, 0xffffffffu, 0x00fe00feu, 0xffffffffu};
+  EXPECT_EQ(machine.download<uint32_t>(out, 12), expected);
+}
+
 }  // namespace
 }  // namespace tilewright::emulator::test
