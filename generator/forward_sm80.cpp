@@ -27,17 +27,20 @@ int registers_available(const Config& config, const Arch& arch) {
 }
 
 // Registers of a thread: the accumulators of S and O, and Q if it stays, live through the loop;
-// then addresses, operands in flight, row statistics and loop state. The two constants for these
-// are the least with which ptxas 13.0 spilled in none of 459 sampled configs; a single stage
-// without softcap or element-wise copies gets by with less.
+// then addresses, operands in flight, row statistics and loop state. The constants for these are
+// the least with which ptxas 13.0 spilled in none of several hundred sampled configs: a single
+// stage without softcap or element-wise copies gets by with less, K and V rows of different length
+// take more, as no address serves both.
 int registers_needed(const Config& config) {
   constexpr int kOther = 83;
   constexpr int kOtherLean = 79;
+  constexpr int kUnequalRows = 12;
   const bool lean = config.stages == 1 && !config.softcap && !config.strided;
   const int accumulators =
       4 * config.row_fragments() * (config.key_fragments() + config.out_fragments());
   const int q = config.q_in_registers ? 4 * config.row_fragments() * config.depth_fragments() : 0;
-  return accumulators + q + (lean ? kOtherLean : kOther);
+  const int unequal = config.head_dim_qk_padded() == config.head_dim_v ? 0 : kUnequalRows;
+  return accumulators + q + (lean ? kOtherLean : kOther) + unequal;
 }
 
 bool fits(const Config& config, const Arch& arch) {

@@ -67,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
     Sm80, Compile,
     testing::Values(Case{"qk8 v8", "sm_80"}, Case{"qk64 v64 bf16 causal", "sm_80", 3},
                     Case{"qk80 v48 bf16 causal softcap=30", "sm_80"},
-                    Case{"qk120 v120 causal", "sm_80"}, Case{"qk128 v128", "sm_80", 2},
-                    Case{"qk128 v128 bf16 causal", "sm_80"},
+                    Case{"qk120 v120 causal", "sm_80"}, Case{"qk104 v104 bf16 causal", "sm_80"},
+                    Case{"qk128 v128", "sm_80", 2}, Case{"qk128 v128 bf16 causal", "sm_80"},
                     Case{"qk128 v128 causal softcap=50", "sm_80"},
                     Case{"qk128 v128 causal strided", "sm_80"}, Case{"qk192 v128 causal", "sm_80"},
                     Case{"qk256 v256 bf16 causal", "sm_80"}, Case{"q1 qk128 v128", "sm_80"}),
@@ -78,6 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Others, Compile,
                                          Case{"qk128 v128 bf16 causal", "sm_86"},
                                          Case{"qk256 v256 causal", "sm_89"},
                                          Case{"qk128 v128 causal", "sm_90"},
+                                         Case{"qk104 v104 bf16 causal", "sm_90"},
                                          Case{"qk64 v64 bf16 causal", "sm_90a"}),
                          case_name);
 
