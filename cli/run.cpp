@@ -35,7 +35,8 @@ struct RunOutcome {
 };
 
 // The command that repeats this run; the problem with every dim, and the device, spelt out.
-std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Options& options) {
+std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Options& options,
+                          const DeviceInfo& device) {
   std::vector<std::string> words = {"tilewright", "run", "--check", "--problem",
                                     input.problem.to_string()};
   const auto add = [&](std::string name, const std::string& value) {
@@ -51,7 +52,9 @@ std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Op
     add("--seed", fmt::to_string(flags.seed));
   }
   if (flags.repeat != 1) add("--repeat", fmt::to_string(flags.repeat));
-  add("--device", options.device);
+  // With no device named, a simulated one is emulated:h100; on another machine it may be a GPU.
+  const bool default_emulated = options.device.empty() && device.simulated;
+  add("--device", default_emulated ? "emulated:h100" : options.device);
   add("--templates", options.templates_dir);
   return shell_command(words);
 }
@@ -84,11 +87,11 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   TW_ASSIGN(outcome.input, read_input(flags));
   RunInput& input = outcome.input;
   TW_TRY(check_host_memory(input.sizes, flags.check));
-  outcome.reproducer = reproducer_of(flags, input, options);
 
   progress.set_label("preparing the kernel");
   TW_ASSIGN(const std::unique_ptr<Session> session, Session::open(options));
   outcome.device = session->device();
+  outcome.reproducer = reproducer_of(flags, input, options, outcome.device);
   TW_ASSIGN(outcome.kernel, session->prepare(input.problem));
   outcome.cache = session->cache_counters();
 
@@ -184,11 +187,11 @@ std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
   table.row({"device", fmt::format("{}, {}", outcome.device.name, outcome.device.target)});
   table.row({"problem", outcome.input.problem.to_string()});
   table.row({"config", fmt::format("{} ({})", kernel.config_text(), kernel.provenance())});
-  table.row(
-      {"kernel", kernel.origin() == BinaryOrigin::kCompiled
-                     ? fmt::format("compiled in {}, {} compiles",
-                                   seconds_text(kernel.compile_seconds()), outcome.cache.compiled)
-                     : fmt::format("from the cache, {} compiles", outcome.cache.compiled)});
+  const std::string origin = kernel.origin() == BinaryOrigin::kCompiled
+                                 ? "compiled in " + seconds_text(kernel.compile_seconds())
+                                 : "from the cache";
+  table.row({"kernel", fmt::format("{}, {} {}", origin, outcome.cache.compiled,
+                                   outcome.cache.compiled == 1 ? "compile" : "compiles")});
   if (plan.empty) {
     table.row({"run", "nothing to compute"});
   } else {
