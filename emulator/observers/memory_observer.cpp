@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -11,6 +12,8 @@ namespace tilewright::emulator {
 namespace {
 
 enum class ByteState : uint8_t { kUnwritten, kWritten, kInFlight };
+
+constexpr auto kWrittenByte = static_cast<uint8_t>(ByteState::kWritten);
 
 class MemoryObserver : public Observer {
  public:
@@ -42,6 +45,7 @@ class MemoryObserver : public Observer {
       std::memset(&shared_[offset], static_cast<int>(ByteState::kInFlight), access.bytes);
       return true;
     }
+    if (access.kind == AccessKind::kRead && all_written(offset, access.bytes)) return true;
     for (uint64_t byte = offset; byte < offset + access.bytes; ++byte) {
       if (shared_[byte] == ByteState::kInFlight) return in_flight(warp, at, access, byte, lane);
       if (access.kind != AccessKind::kWrite && shared_[byte] == ByteState::kUnwritten) {
@@ -50,6 +54,18 @@ class MemoryObserver : public Observer {
     }
     if (access.kind != AccessKind::kRead) {
       std::memset(&shared_[offset], static_cast<int>(ByteState::kWritten), access.bytes);
+    }
+    return true;
+  }
+
+  // The common case, without a loop over bytes.
+  bool all_written(uint64_t offset, uint32_t bytes) const {
+    static constexpr uint64_t kEight = 0x0101010101010101u * static_cast<uint64_t>(kWrittenByte);
+    for (uint32_t done = 0; done < bytes; done += 8) {
+      const uint32_t part = std::min(bytes - done, 8u);
+      uint64_t states = kEight;
+      std::memcpy(&states, &shared_[offset + done], part);
+      if (states != kEight) return false;
     }
     return true;
   }
@@ -82,6 +98,11 @@ class MemoryObserver : public Observer {
       return true;
     }
     const uint8_t* shadow = memory.shadow();
+    if (access.bytes == 16 && access.kind != AccessKind::kAtomic) {
+      uint16_t written;  // 16 bytes are aligned to 16: two whole shadow bytes
+      std::memcpy(&written, shadow + ((address - kGlobalBase) >> 3), 2);
+      if (address % 16 == 0 && written == 0xffff) return true;
+    }
     for (uint64_t byte = address - kGlobalBase; byte < address - kGlobalBase + access.bytes;
          ++byte) {
       if (((shadow[byte >> 3] >> (byte & 7)) & 1) != 0) continue;

@@ -218,14 +218,18 @@ TEST(FaultDetails, CudaLineComesFromLoc) {
 TEST(FaultDetails, TheFirstFaultyBlockIsReported) {
   Machine machine;
   ASSERT_NE(machine.load(std::string(kHead) +
-                         "  mov.u32 %r3, %ctaid.x;\n  setp.ge.u32 %p1, %r3, 5;\n  @%p1 trap;\n" +
+                         // Block 5 takes longest to get there.
+                         "  mov.u32 %r3, %ctaid.x;\n  setp.lt.u32 %p1, %r3, 5;\n  @%p1 ret;\n"
+                         "  setp.ne.u32 %p2, %r3, 5;\n  @%p2 trap;\n  mov.u32 %r4, 0;\n"
+                         "$l:\n  add.u32 %r4, %r4, 1;\n  setp.lt.u32 %p3, %r4, 150000;\n"
+                         "  @%p3 bra $l;\n  trap;\n" +
                          std::string(kTail)),
             nullptr);
   Arguments arguments;
   arguments.add(uint64_t{0}).add(uint64_t{0});
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < 10; ++run) {
     LaunchSettings settings;
-    settings.host_threads = 1 + run % 3;
+    settings.host_threads = 1 + run % 4;
     const LaunchOutcome outcome = machine.run("k", {64}, {32}, arguments, settings);
     ASSERT_TRUE(outcome.fault);
     EXPECT_EQ(outcome.fault->block.x, 5u);
