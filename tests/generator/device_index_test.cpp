@@ -9,8 +9,8 @@ void* __cvta_shared_to_generic(size_t address);  // named, never called
 #include <set>
 #include <utility>
 
-#include "attention/masks.cuh"
-#include "attention/tile.cuh"
+#include "templates/attention/masks.cuh"
+#include "templates/attention/tile.cuh"
 
 namespace tilewright::attention {
 namespace {

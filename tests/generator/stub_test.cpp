@@ -20,9 +20,9 @@ TEST(Stub, OfADefaultConfigHasNoFields) {
   EXPECT_EQ(source.family, "forward_sm80");
   EXPECT_EQ(source.template_path, "attention/forward_sm80.cuh");
   EXPECT_EQ(source.entry_name, "tw_forward");
-  EXPECT_EQ(source.text, R"(// tilewright forward_sm80 (generated)
-#include "attention/forward_sm80.cuh"
-using namespace tilewright::attention;
+  EXPECT_EQ(source.text, R"(// tilewright forward_sm80 (generated))"
+                         "\n#include \"attention/forward_sm80.cuh\"\n"
+                         R"(using namespace tilewright::attention;
 consteval ForwardSm80Config config() {
   return {};
 }
@@ -42,9 +42,9 @@ TEST(Stub, PrintsOnlyNonDefaultFieldsInOrder) {
                                            .q_in_registers = true});
   EXPECT_EQ(
       source.text,
-      R"(// tilewright forward_sm80 dtype=bf16 head_dim_qk=80 head_dim_v=48 row_range=true softcap=true tile_n=32 stages=3 q_in_registers=true (generated)
-#include "attention/forward_sm80.cuh"
-using namespace tilewright::attention;
+      R"(// tilewright forward_sm80 dtype=bf16 head_dim_qk=80 head_dim_v=48 row_range=true softcap=true tile_n=32 stages=3 q_in_registers=true (generated))"
+      "\n#include \"attention/forward_sm80.cuh\"\n"
+      R"(using namespace tilewright::attention;
 consteval ForwardSm80Config config() {
   return {.dtype = Dtype::kBFloat16, .head_dim_qk = 80, .head_dim_v = 48, .row_range = true,
           .softcap = true, .tile_n = 32, .stages = 3, .q_in_registers = true};
