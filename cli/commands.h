@@ -13,6 +13,7 @@ int run_run(Words words);
 int run_compile(Words words);
 int run_explain(Words words);
 int run_cache(Words words);
+int run_io(Words words);
 int run_doctor(Words words);
 
 }  // namespace tilewright::cli

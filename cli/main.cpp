@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"compile", "compile a kernel, with no device needed; emit CUDA, PTX or a cubin", run_compile},
     {"explain", "show how a problem becomes a kernel, step by step", run_explain},
     {"cache", "list, measure or clear the kernel cache", run_cache},
+    {"io", "count what attention must move between memories, and what algorithms move", run_io},
     {"doctor", "check this machine, and say how to mend what is wrong", run_doctor},
 };
 

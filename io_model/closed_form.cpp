@@ -11,8 +11,8 @@ namespace {
 
 Status check_sizes(const Shape& shape) {
   TW_TRY((shape.scores() + shape.q() + shape.k() + shape.v() + shape.out())
-             .checked(fmt::format("the words of q{} k{} qk{} v{}", shape.seqlen_q, shape.seqlen_k,
-                                  shape.head_dim_qk, shape.head_dim_v)));
+             .checked(fmt::format("the number of words of q{} k{} qk{} v{}", shape.seqlen_q,
+                                  shape.seqlen_k, shape.head_dim_qk, shape.head_dim_v)));
   return {};
 }
 

@@ -66,10 +66,12 @@ constexpr int64_t device_accumulator_words(int64_t element_bytes) {
 // A least-squares fit of log(words) against log(M), for showing which power of M a count follows.
 struct Slope {
   double total = 0;     // of the count itself
-  double streamed = 0;  // of what the count exceeds its value at unlimited M by
+  double streamed = 0;  // of the count without the terms that no tile changes
   int points = 0;
 };
 // Best counts at 17 sizes of M between `from` and `to`; fewer where the algorithm does not run.
+// kUnsupportedProblem for other algorithms than flash2, square-tile, one-pass, two-pass and
+// small-cache.
 Result<Slope> slope(Algorithm algorithm, const Case& problem_case, int64_t from, int64_t to);
 
 // One pass over slow memory of materialised attention.

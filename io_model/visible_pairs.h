@@ -36,6 +36,7 @@ std::vector<Span> merged(std::vector<Span> spans, int64_t limit);
 
 class VisiblePairs {
  public:
+  VisiblePairs() = default;  // no queries, no keys
   static VisiblePairs dense(int64_t seqlen_q, int64_t seqlen_k);
   // The masks of `problem`, whose seqlen_q and seqlen_k must be set. kUnsupportedProblem names a
   // mask whose pairs are known only at launch or to an expression; kOverflow a mask over more
