@@ -24,7 +24,7 @@
 #include "attention/params.h"
 #include "attention/softmax.cuh"
 #include "attention/tile.cuh"
-#include "attention/types.h"
+#include "attention/types.cuh"
 #include "ptx/cp_async.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/warp.cuh"

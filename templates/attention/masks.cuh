@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attention/params.h"
-#include "attention/types.h"
+#include "attention/types.cuh"
 
 namespace tilewright::attention {
 

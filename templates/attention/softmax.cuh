@@ -5,7 +5,7 @@
 // keeps the sum of its own columns until finish().
 #pragma once
 
-#include "attention/types.h"
+#include "attention/types.cuh"
 #include "ptx/math.cuh"
 #include "ptx/warp.cuh"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "attention/params.h"
-#include "attention/types.h"
+#include "attention/types.cuh"
 #include "ptx/cp_async.cuh"
 
 namespace tilewright::attention {

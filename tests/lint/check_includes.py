@@ -24,7 +24,7 @@ ARROWS = {
     "autotune": ["core", "generator", "runtime", "reference", "io_model"],
     "cli": ALL,
     "bench": ALL,
-    "tests": [*ALL, "tests"],
+    "tests": [*ALL, "tests", "templates"],
     "examples": [],
 }
 # Third-party headers and the folders that may use them.
