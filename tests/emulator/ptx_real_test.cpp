@@ -1,7 +1,7 @@
 // Compiled CUDA: the texts of tests/data/ptx, and time for a large one.
 #include <fmt/format.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "emulator/ptx/control_flow.h"
 #include "emulator/ptx/liveness.h"
@@ -66,7 +66,8 @@ TEST(PtxReal, Basics) {
   EXPECT_FALSE(kernel.prototypes.empty());
 }
 
-// A hundred thousand instructions; the bound is loose, for a loaded machine.
+// A hundred thousand instructions. Processor time, for the machine may be busy; the bound is loose,
+// for builds with checks.
 TEST(PtxReal, LargeTextsParseFast) {
   std::string body;
   for (int i = 0; i < 20000; ++i) {
@@ -77,11 +78,11 @@ TEST(PtxReal, LargeTextsParseFast) {
         i % 19 + 1, i);
   }
   const std::string text = entry_text(body);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const Module module = parse_or_fail(text);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_EQ(module.functions.at(0).instructions.size(), 100001u);
-  EXPECT_LT(seconds.count(), 5.0);
+  EXPECT_LT(seconds, 5.0);
 }
 
 }  // namespace
