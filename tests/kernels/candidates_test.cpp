@@ -28,7 +28,7 @@ TEST_P(Candidates, AllMatchReference) {
 INSTANTIATE_TEST_SUITE_P(Smoke, Candidates,
                          ::testing::Values("hq1 hkv1 q145 k145 qk64 v64 fp16 causal",
                                            "hq1 hkv1 q145 k145 qk128 v128 bf16"),
-                         [](const auto& info) { return test_name(info.param); });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace tilewright::testing

@@ -13,7 +13,7 @@ class Forward : public ::testing::TestWithParam<std::string> {};
 TEST_P(Forward, MatchesReference) { EXPECT_EQ(run_and_verify({.problem = GetParam()}), ""); }
 
 INSTANTIATE_TEST_SUITE_P(Smoke, Forward, ::testing::ValuesIn(forward_smoke()),
-                         [](const auto& info) { return test_name(info.param); });
+                         [](const auto& test) { return test_name(test.param); });
 
 struct ScheduleCase {
   const char* name;
@@ -40,8 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values("hq2 hkv1 q67 k200 qk64 v64 fp16 causal",
                           "hq2 hkv1 q67 k200 qk128 v128 bf16 causal",
                           "hq1 hkv1 q67 k200 qk256 v256 fp16", "hq1 hkv1 q33 k129 qk80 v48 bf16")),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) + "_" + test_name(std::get<1>(info.param));
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" + test_name(std::get<1>(test.param));
     });
 
 // The same kernels where shared memory is smaller, and by the default of a Hopper device.
@@ -58,8 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values("hq2 hkv1 q67 k131 qk64 v64 fp16 causal",
                                          "hq2 hkv1 q67 k131 qk128 v128 bf16",
                                          "hq1 hkv1 q67 k131 qk256 v256 fp16 causal")),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param)) + "_" + test_name(std::get<1>(info.param));
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));
     });
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 template <class Function>
 Function lookup(const char* name) {
-  auto* symbol = emulated_driver_symbol(name);
+  auto* symbol = emulator::emulated_driver_symbol(name);
   TW_CHECK(symbol != nullptr, "the emulator has no {}", name);
   return reinterpret_cast<Function>(symbol);
 }

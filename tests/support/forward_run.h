@@ -15,7 +15,7 @@ struct ForwardRun {
   std::string problem;
   uint64_t seed = 7;
   TrialOptions options = {.gaps = true};
-  std::optional<AnyConfig> config;  // else the generator's choice
+  std::optional<AnyConfig> config = std::nullopt;  // else the generator's choice
 };
 
 // "" if the problem runs and is right; else what is wrong, the emulator's report, the config and

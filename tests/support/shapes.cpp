@@ -62,7 +62,6 @@ std::vector<std::string> features() {
       "hq1 hkv1 q130 k130 qk64 v64 bf16 window=0,0",
       // Scores.
       "hq2 hkv1 q67 k131 qk64 v64 fp16 scale=0.03 causal",
-      "hq2 hkv1 q67 k131 qk64 v64 bf16 scale=-0.5",
       "hq2 hkv1 q67 k131 qk128 v128 fp16 softcap=2.5 causal",
       "hq2 hkv1 q67 k131 qk64 v64 bf16 softcap=50",
       // Layouts and strides.
