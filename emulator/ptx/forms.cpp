@@ -220,7 +220,6 @@ class SlotFiller {
         }
         filled_[i] = true;
         apply_token(token, count_[static_cast<size_t>(slot.kind)]++, modifiers);
-        if (is_ordered(slot.kind)) skip_before(i);
         return true;
       }
     }
@@ -235,13 +234,6 @@ class SlotFiller {
   }
 
  private:
-  // Optional slots of an ordered kind that were passed over stay empty.
-  void skip_before(size_t index) {
-    for (size_t i = 0; i < index; ++i) {
-      if (form_.slots[i].kind == form_.slots[index].kind) filled_[i] = true;
-    }
-  }
-
   const Form& form_;
   std::vector<bool> filled_;
   std::array<int, static_cast<size_t>(ModifierKind::kTensorDims) + 1> count_{};
