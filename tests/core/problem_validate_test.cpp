@@ -37,17 +37,17 @@ TEST(Validate, ListsEveryViolation) {
 }
 
 TEST(Validate, OneViolationEach) {
-  for (const auto& [text, words] : std::vector<std::pair<const char*, const char*>>{
-           {"hq2 hkv0", "multiple"},
-           {"v0", "v0"},
-           {"out=bf16", "fp8"},
-           {"global={3,3}", "twice"},
-           {"bigbird=block:0", "block 0"},
-           {"bigbird=window:2", "odd"},
-           {"chunk=0", "chunk 0"},
-           {"blocks=0", "blocks 0"},
-           {"linear-forward softcap=3", "softcap"},
-           {"linear-backward window=3,0", "causal"}}) {
+  for (const auto& [text, words] :
+       std::vector<std::pair<const char*, const char*>>{{"hq2 hkv0", "multiple"},
+                                                        {"v0", "v0"},
+                                                        {"out=bf16", "fp8"},
+                                                        {"global={3,3}", "twice"},
+                                                        {"bigbird=block:0", "block 0"},
+                                                        {"bigbird=window:2", "odd"},
+                                                        {"chunk=0", "chunk 0"},
+                                                        {"blocks=0", "blocks 0"},
+                                                        {"linear-forward softcap=3", "softcap"},
+                                                        {"linear-backward window=3,0", "causal"}}) {
     EXPECT_THAT(reasons(text), ElementsAre(HasSubstr(words))) << text;
   }
   // Q; and by the defaults K, V and O as well.

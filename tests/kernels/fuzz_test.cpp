@@ -57,7 +57,6 @@ TEST(ForwardFuzz, RandomProblemsMatchReference) {
   RandomProblem random(seed);
   for (uint64_t index = 0; index < cases; ++index) {
     const std::string problem = random.make();
-    fmt::print(stderr, "{}\n", problem);
     EXPECT_EQ(run_and_verify({.problem = problem, .seed = seed + index}), "")
         << "seed " << seed << ", case " << index;
   }
