@@ -6,6 +6,7 @@ target_include_directories(tw_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 target_compile_options(tw_options INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror=unused-result
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=  # reports name files from the root of the tree
   $<$<BOOL:${TW_WERROR}>:-Werror>)
 
 # tw_add_library(core SOURCES a.cpp … [DEPENDS tw_x …] [PRIVATE_DEPENDS …])

@@ -75,6 +75,20 @@ Status write_and_rename(Descriptor& file, const std::string& temporary, const st
   return {};
 }
 
+// Whether `path` names something that is there and is no regular file: a device, a pipe. Renaming a
+// file over it would replace it.
+bool is_special(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+Status write_in_place(const std::string& path, std::string_view bytes) {
+  Descriptor file(open_retrying(path, O_WRONLY));
+  if (file.get() < 0) return system_error("open", path);
+  if (!write_all(file.get(), bytes) || !file.close()) return system_error("write", path);
+  return {};
+}
+
 }  // namespace
 
 Error system_error(std::string_view action, std::string_view path) {
@@ -116,6 +130,7 @@ Result<std::string> read_file(const std::string& path, int64_t max_bytes) {
 }
 
 Status write_file_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
+  if (is_special(path)) return write_in_place(path, bytes);
   constexpr int kAttempts = 16;  // a taken name is a matter of luck, not a failure
   for (int attempt = 0;; ++attempt) {
     const std::string temporary = path + "." + random_name(12) + ".tmp";

@@ -15,7 +15,8 @@ namespace tilewright {
 Result<std::string> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40);
 
 // All or nothing: a private temporary beside `path` (O_EXCL, random name), every write checked,
-// fsync, rename, fsync of the folder. On failure the temporary is gone and `path` is as it was.
+// fsync, rename, fsync of the folder. On failure the temporary is gone and `path` is as it was. A
+// device or a pipe is written in place, since a rename would replace it.
 Status write_file_atomically(const std::string& path, std::string_view bytes, unsigned mode = 0644);
 
 // Makes `path` and its missing parents with `mode`. Success if it is a folder already.

@@ -1,5 +1,6 @@
 #include "core/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -83,6 +84,22 @@ TEST(WriteFile, KeepsTheOldContentWhenTheDiskIsFull) {
   EXPECT_EQ(result, 0);
   EXPECT_EQ(*read_file(folder / "a"), "old");
   EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(WriteFile, DoesNotReplaceAPipe) {
+  const ScratchFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(write_file_atomically(pipe, "bytes").ok());
+  char text[16] = "";
+  EXPECT_EQ(::read(reader, text, sizeof text), 5);
+  EXPECT_STREQ(text, "bytes");
+  ::close(reader);
+  struct stat info {};
+  ASSERT_EQ(::stat(pipe.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
 }
 
 TEST(MakeDirectories, MakesParentsAndAcceptsWhatIsThere) {
