@@ -109,6 +109,21 @@ void check_head_dim(std::vector<std::string>& reasons, const char* name,
   }
 }
 
+std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
+  // Two warps for each of the four schedulers: one's softmax runs under the other's MMAs.
+  constexpr int kEnoughWarps = 8;
+  const Config base = base_config(problem);
+  const int64_t seqlen_q = problem.seqlen_q.value_or(4096);
+  std::optional<Config> best;
+  for (const TileShape& shape : preferred_shapes(base, seqlen_q)) {
+    const Config config = with_shape(base, shape);
+    if (!fits(config, arch)) continue;
+    if (!best) best = config;
+    if (resident_warps(config, arch) >= kEnoughWarps) return config;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<std::string> refusals(const Problem& problem, const Arch& arch) {
@@ -121,6 +136,10 @@ std::vector<std::string> refusals(const Problem& problem, const Arch& arch) {
   }
   check_head_dim(reasons, "head_dim_qk", problem.head_dim_qk);
   if (problem.head_dim_v) check_head_dim(reasons, "head_dim_v", problem.head_dim_v);
+  if (reasons.empty() && !find_default(problem, arch)) {
+    reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
+                                  arch.shared_bytes_per_block, arch.target()));
+  }
   return reasons;
 }
 
@@ -150,20 +169,9 @@ std::vector<Config> candidates(const Problem& problem, const Arch& arch) {
 }
 
 Config default_config(const Problem& problem, const Arch& arch) {
-  // Two warps for each of the four schedulers: one's softmax runs under the other's MMAs.
-  constexpr int kEnoughWarps = 8;
-  const Config base = base_config(problem);
-  const int64_t seqlen_q = problem.seqlen_q.value_or(4096);
-  std::optional<Config> best;
-  for (const TileShape& shape : preferred_shapes(base, seqlen_q)) {
-    const Config config = with_shape(base, shape);
-    if (!fits(config, arch)) continue;
-    if (!best) best = config;
-    if (resident_warps(config, arch) >= kEnoughWarps) return config;
-  }
-  TW_CHECK(best.has_value(), "no default config of {} fits {} for qk{} v{}", kName, arch.target(),
-           base.head_dim_qk, base.head_dim_v);
-  return *best;
+  const std::optional<Config> config = find_default(problem, arch);
+  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses", kName);
+  return *config;
 }
 
 Result<ForwardLaunch> plan(const Problem& problem, const Config& config, const Arch& arch,

@@ -85,6 +85,13 @@ TEST(Refusals, OfTheDeviceAndOfMissingHeadDims) {
   EXPECT_THAT(reasons("causal"), ElementsAre("head_dim_qk is missing"));
 }
 
+TEST(Refusals, ADeviceTooSmallForAnyConfigIsNamed) {
+  Arch tiny = *arch_from_target("sm_80");
+  tiny.shared_bytes_per_block = 16 * 1024;
+  EXPECT_THAT(reasons("qk256 v256", tiny),
+              ElementsAre("no config fits the 16384 bytes of shared memory of a block of sm_80"));
+}
+
 TEST(Refusals, EndInAnErrorWithAllReasons) {
   const auto choice = choose_config(parse("qk60 bias"), arch_of("sm_80"));
   ASSERT_FALSE(choice.ok());
