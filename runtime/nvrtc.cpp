@@ -142,6 +142,17 @@ class Nvrtc::Program {
   nvrtcProgram program_ = nullptr;
 };
 
+// NVRTC opens its built-ins by bare name at the first compile and has no run path, so that outside
+// the loader's folders (a wheel unpacked somewhere) it would not find what lies beside it. A
+// library that is loaded already is found by its name. Where it is missing, NVRTC itself says so.
+static void load_builtins(const std::string& nvrtc_path, std::string_view version) {
+  const size_t slash = nvrtc_path.rfind('/');
+  if (slash == std::string::npos) return;  // the loader found NVRTC, and so it will this
+  const std::string path =
+      fmt::format("{}/libnvrtc-builtins.so.{}", nvrtc_path.substr(0, slash), version);
+  (void)dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, as NVRTC
+}
+
 Nvrtc::Nvrtc(NvrtcLocation location) : location_(std::move(location)) {}
 Nvrtc::~Nvrtc() = default;
 
@@ -175,6 +186,7 @@ Result<const Nvrtc::Library*> Nvrtc::library() {
   int major = 0, minor = 0, num_archs = 0;
   loaded->get_version(&major, &minor);
   loaded->version = fmt::format("{}.{}", major, minor);
+  load_builtins(location_.path, loaded->version);
   if (loaded->get_num_archs(&num_archs) == NVRTC_SUCCESS && num_archs > 0) {
     loaded->archs.resize(static_cast<size_t>(num_archs));
     if (loaded->get_archs(loaded->archs.data()) != NVRTC_SUCCESS) loaded->archs.clear();
