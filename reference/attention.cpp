@@ -127,6 +127,7 @@ void finish_row(const Sizes& sizes, const Inputs& inputs, const RowIndex& row,
       forward.out[out_at + c] += p * value;
       forward.out_magnitude[out_at + c] += p * std::fabs(value);
       forward.value_mass[out_at + c] += std::fabs(value) / sum;
+      forward.value_max[out_at + c] = std::max(forward.value_max[out_at + c], std::fabs(value));
     }
   }
 }
@@ -184,7 +185,8 @@ Result<Forward> attention_forward(const Problem& problem, const Sizes& sizes,
   TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
   const ScoreParameters parameters = score_parameters(problem, sizes);
   Forward forward;
-  for (auto* per_element : {&forward.out, &forward.out_magnitude, &forward.value_mass}) {
+  for (auto* per_element :
+       {&forward.out, &forward.out_magnitude, &forward.value_mass, &forward.value_max}) {
     per_element->assign(static_cast<size_t>(sizes.out_elements()), 0.0);
   }
   for (auto* per_row : {&forward.lse, &forward.score_magnitude, &forward.score_range}) {

@@ -36,6 +36,7 @@ struct Forward {
   std::vector<double> lse;
   std::vector<double> out_magnitude;  // sum_k p_k |v_k|, per element of out
   std::vector<double> value_mass;     // sum over visible keys of |v_k| / l, per element of out
+  std::vector<double> value_max;      // max over visible keys of |v_k|, per element of out
   std::vector<double>
       score_magnitude;              // max over visible keys of scale * sum |q||k|, per row (as lse)
   std::vector<double> score_range;  // max minus min visible score, per row (as lse)

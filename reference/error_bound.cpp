@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "core/check.h"
 
@@ -75,6 +76,48 @@ void note_element(double error, double bound, size_t index, Comparison& comparis
   }
 }
 
+// Nothing can be said of an element without a finite reference and bound: the comparison fails.
+// The first such element is the one that `detail` names.
+void note_not_finite(std::string_view what, std::string_view why, size_t index,
+                     Comparison& comparison) {
+  comparison.max_error = kInfinity;
+  comparison.worst_ratio = kInfinity;
+  if (!comparison.detail.empty()) return;
+  comparison.bound_there = 0.0;
+  comparison.worst_index = static_cast<int64_t>(index);
+  comparison.detail = fmt::format("{} is not finite at element {}: {}", what, index, why);
+}
+
+constexpr std::string_view kReference = "the reference";
+constexpr std::string_view kBadInput = "the input holds NaN or infinity";
+
+struct ElementBound {
+  double bound;
+  double floor;
+  bool capped;
+};
+
+// Of element `i` of out, which is in row `flat_row` of lse.
+ElementBound element_bound(const Problem& problem, const Sizes& sizes, Dtype dtype,
+                           const Forward& reference, size_t i, size_t flat_row) {
+  // P is rounded to `dtype` once (eps/2), O once (eps/2); the fp32 sums of P V lose 2^-23 per
+  // 8 keys in the worst case, in practice the sqrt of it: 2^-8 of eps pays for it.
+  const double roundings =
+      (1.0 + 0x1p-8) * epsilon(dtype) + std::sqrt(static_cast<double>(sizes.seqlen_k)) * 0x1p-22;
+  // An error delta in each score changes a normalised weight by at most a factor e^(2 delta).
+  const double delta = score_error(problem, sizes, reference.score_magnitude[flat_row],
+                                   reference.score_range[flat_row]) +
+                       row_sum_error(sizes);
+  const double floor = underflow(dtype) * (1.0 + reference.value_mass[i]);
+  const double bound = (roundings + std::expm1(2.0 * delta)) * reference.out_magnitude[i] + floor;
+  // Both results are convex combinations of the values, whatever the weights: no two of them lie
+  // further apart than this, so a larger bound would let anything pass.
+  const double cap = (2.0 + roundings) * reference.value_max[i] + floor;
+  if (!std::isfinite(delta) || !std::isfinite(cap)) return {kInfinity, floor, false};
+  if (!(bound <= cap)) return {cap, floor, true};  // also NaN: e^(2 delta) overflows
+  return {bound, floor, false};
+}
+
 }  // namespace
 
 Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
@@ -91,16 +134,17 @@ Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
     const size_t head = i / column % heads, row = i / column / heads % rows;
     const size_t batch = i / column / heads / rows;
     const size_t flat_row = (batch * heads + head) * rows + row;
-    // P is rounded to `dtype` once (eps/2), O once (eps/2); the fp32 sums of P V lose 2^-23 per
-    // 8 keys in the worst case, in practice the sqrt of it: 2^-8 of eps pays for it.
-    const double roundings =
-        (1.0 + 0x1p-8) * epsilon(dtype) + std::sqrt(static_cast<double>(sizes.seqlen_k)) * 0x1p-22;
-    // An error delta in each score changes a normalised weight by at most a factor e^(2 delta).
-    const double delta = score_error(problem, sizes, reference.score_magnitude[flat_row],
-                                     reference.score_range[flat_row]) +
-                         row_sum_error(sizes);
-    const double floor = underflow(dtype) * (1.0 + reference.value_mass[i]);
-    const double bound = (roundings + std::expm1(2.0 * delta)) * reference.out_magnitude[i] + floor;
+    const auto [bound, floor, capped] =
+        element_bound(problem, sizes, dtype, reference, i, flat_row);
+    if (!std::isfinite(reference.out[i]) || !std::isfinite(bound)) {
+      note_not_finite(kReference, kBadInput, i, comparison);
+      continue;
+    }
+    if (!std::isfinite(same_precision[i])) {
+      note_not_finite("the plain computation", "scores are too large for fp32", i, comparison);
+      continue;
+    }
+    if (capped) ++comparison.capped_elements;
     floor_max = std::max(floor_max, floor);
     const double difference = double{out[i]} - reference.out[i];
     note_element(std::fabs(difference), bound, i, comparison);
@@ -110,6 +154,7 @@ Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
   }
   comparison.mean_error = out.empty() ? 0.0 : sum / static_cast<double>(out.size());
   comparison.max_error_limit = 2.0 * comparison.plain_max_error + floor_max;
+  if (!comparison.detail.empty()) return comparison;
   if (!(comparison.worst_ratio <= 1.0)) {
     comparison.detail =
         fmt::format("element {} is {:.3g} times its bound {:.3g}", comparison.worst_index,
@@ -129,7 +174,7 @@ Comparison compare_lse(const Problem& problem, const Sizes& sizes, std::span<con
   Comparison comparison;
   double sum = 0.0;
   for (size_t i = 0; i < lse.size(); ++i) {
-    if (std::isinf(reference.lse[i])) {
+    if (reference.lse[i] == -kInfinity) {  // no visible key
       if (double{lse[i]} != reference.lse[i]) note_element(kInfinity, 1.0, i, comparison);
       continue;
     }
@@ -138,14 +183,18 @@ Comparison compare_lse(const Problem& problem, const Sizes& sizes, std::span<con
     const double bound =
         score_error(problem, sizes, reference.score_magnitude[i], reference.score_range[i]) +
         row_sum_error(sizes) + 4.0 * 0x1p-24 * std::fabs(reference.lse[i]) + 0x1p-21;
+    if (!std::isfinite(reference.lse[i]) || !std::isfinite(bound)) {
+      note_not_finite(kReference, kBadInput, i, comparison);
+      continue;
+    }
     comparison.max_error_limit = std::max(comparison.max_error_limit, bound);
     const double difference = double{lse[i]} - reference.lse[i];
     note_element(std::fabs(difference), bound, i, comparison);
     sum += difference;
   }
   comparison.mean_error = lse.empty() ? 0.0 : sum / static_cast<double>(lse.size());
-  comparison.ok = comparison.worst_ratio <= 1.0;
-  if (!comparison.ok) {
+  comparison.ok = comparison.detail.empty() && comparison.worst_ratio <= 1.0;
+  if (!comparison.ok && comparison.detail.empty()) {
     comparison.detail =
         fmt::format("lse row {} is {:.3g} times its bound {:.3g}", comparison.worst_index,
                     comparison.worst_ratio, comparison.bound_there);

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "autotune/trial.h"
 
@@ -80,6 +84,64 @@ TEST_P(ErrorBound, ADroppedLastKeyIsCaught) {
 TEST_P(ErrorBound, LseInAnotherBaseIsCaught) {
   for (float& value : lse_) value *= 1.4426950408889634F;
   EXPECT_FALSE(compare_lse(problem_, sizes_, lse_, expected_).ok);
+}
+
+// NaN or infinity in an input: whatever the kernel made of it, nothing is certified.
+TEST_P(ErrorBound, AnInputThatIsNotFiniteCertifiesNothing) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (std::vector<float>* tensor : {&inputs_.q, &inputs_.k, &inputs_.v}) {
+      const float before = std::exchange((*tensor)[7], bad);
+      const Result<Forward> reference = attention_forward(problem_, sizes_, inputs_.view());
+      const Result<std::vector<float>> plain =
+          attention_forward_same_precision(problem_, sizes_, inputs_.view(), GetParam());
+      (*tensor)[7] = before;
+      ASSERT_TRUE(reference.ok() && plain.ok());
+      std::vector<float> out(reference->out.begin(), reference->out.end());
+      const std::vector<float> lse(reference->lse.begin(), reference->lse.end());
+      for (int kind = 0; kind < 2; ++kind) {  // once as the reference has it, once all wrong
+        const Comparison of_out =
+            compare_out(problem_, sizes_, GetParam(), out, *reference, *plain);
+        EXPECT_FALSE(of_out.ok);
+        EXPECT_NE(of_out.detail.find("the reference is not finite at element"), std::string::npos);
+        if (tensor != &inputs_.v) {
+          const Comparison of_lse = compare_lse(problem_, sizes_, lse, *reference);
+          EXPECT_FALSE(of_lse.ok);
+          EXPECT_NE(of_lse.detail.find("the input holds NaN or infinity"), std::string::npos);
+        }
+        std::fill(out.begin(), out.end(), 0.0F);
+      }
+    }
+  }
+}
+
+TEST_P(ErrorBound, APlainComputationThatIsNotFiniteIsNoYardstick) {
+  const std::vector<float> out = plain_;
+  plain_[3] = std::numeric_limits<float>::quiet_NaN();
+  const Comparison comparison = out_of(out);
+  EXPECT_FALSE(comparison.ok);
+  EXPECT_NE(comparison.detail.find("the plain computation is not finite at element 3"),
+            std::string::npos);
+}
+
+// With scores of 1e8, fp32 cannot tell neighbours apart: the bound is at most twice the largest
+// value, and says that it proves nothing.
+TEST_P(ErrorBound, LargeScoresCapTheBound) {
+  EXPECT_EQ(out_of(plain_).capped_elements, 0);
+  problem_.softmax_scale = 1e8;
+  const Result<Forward> reference = attention_forward(problem_, sizes_, inputs_.view());
+  ASSERT_TRUE(reference.ok());
+  std::vector<float> out(reference->out.begin(), reference->out.end());
+  const Comparison near = compare_out(problem_, sizes_, GetParam(), out, *reference, out);
+  EXPECT_TRUE(near.ok) << near.detail;
+  EXPECT_GT(near.capped_elements, 0);
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_GE(reference->value_max[i] * (1 + 1e-12), std::fabs(reference->out[i]));
+  }
+  out[out.size() - 1] = 1000.0F;
+  const Comparison far = compare_out(problem_, sizes_, GetParam(), out, *reference, out);
+  EXPECT_FALSE(far.ok);
+  EXPECT_GT(far.worst_ratio, 1.0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, ErrorBound, ::testing::Values(Dtype::kFloat16, Dtype::kBFloat16));
