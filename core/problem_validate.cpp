@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 
 #include "core/check.h"
 #include "core/problem_cursor.h"
@@ -8,6 +9,14 @@
 
 namespace tilewright {
 namespace {
+
+// Kernels take their parameters as float32, and flush its subnormals: beyond these limits a kernel
+// would compute with infinity or zero instead of what was asked for. False for NaN.
+bool normal_float(double value) {
+  const double magnitude = std::fabs(value);
+  return magnitude >= double{std::numeric_limits<float>::min()} &&
+         magnitude <= double{std::numeric_limits<float>::max()};
+}
 
 // Collects every violation of one problem.
 class Validator {
@@ -167,9 +176,11 @@ class Validator {
   void check_score() {
     const Problem& p = problem_;
     const double scale = p.softmax_scale.value_or(1);
-    require(std::isfinite(scale), "scale={} is not finite", scale);
+    require(scale == 0 || normal_float(scale),
+            "scale={} is not finite and normal as float32 (0, or 1.2e-38 to 3.4e38)", scale);
     const double softcap = p.softcap.value_or(1);
-    require(std::isfinite(softcap) && softcap > 0, "softcap={} must be positive and finite",
+    require(softcap > 0 && normal_float(softcap),
+            "softcap={} must be positive, finite and normal as float32 (1.2e-38 to 3.4e38)",
             softcap);
     if (!p.score_expression.empty()) {
       const std::string violation = quoted_text_violation(p.score_expression);

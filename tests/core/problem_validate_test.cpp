@@ -47,8 +47,16 @@ TEST(Validate, OneViolationEach) {
                                                         {"chunk=0", "chunk 0"},
                                                         {"blocks=0", "blocks 0"},
                                                         {"linear-forward softcap=3", "softcap"},
+                                                        {"scale=1e39", "scale=1e+39 is not"},
+                                                        {"scale=-1e39", "scale=-1e+39 is not"},
+                                                        {"scale=1e-46", "scale=1e-46 is not"},
+                                                        {"softcap=1e40", "softcap=1e+40 must"},
+                                                        {"softcap=1e-46", "softcap=1e-46 must"},
                                                         {"linear-backward window=3,0", "causal"}}) {
     EXPECT_THAT(reasons(text), ElementsAre(HasSubstr(words))) << text;
+  }
+  for (const char* text : {"scale=0", "scale=-3.4e38", "scale=1.2e-38", "softcap=3.4e38"}) {
+    EXPECT_THAT(reasons(text), ElementsAre()) << text;
   }
   // Q; and by the defaults K, V and O as well.
   EXPECT_EQ(reasons("b4294967296 q4294967296").size(), 4u);
