@@ -30,6 +30,7 @@ struct Explanation {
   std::optional<KernelSource> source;
   std::vector<std::string> headers;
   std::optional<NvrtcLocation> compiler;
+  std::string no_compiler;  // why there is none, and so no key
   std::string key;
   bool cached = false;
   std::optional<Error> error;  // of the step that failed
@@ -40,7 +41,13 @@ Status explain_key(const Options& options, Explanation& explanation) {
       const CompileRequest request,
       make_compile_request(*explanation.source, explanation.arch.target(), options.templates_dir));
   for (const DeviceHeader& header : request.headers) explanation.headers.push_back(header.name);
-  TW_ASSIGN(explanation.compiler, nvrtc_for(options, /*driver_major=*/0));
+  Result<NvrtcLocation> compiler = nvrtc_for(options, /*driver_major=*/0);
+  if (!compiler.ok()) {
+    // Nothing is compiled here: all but the key, which names the compiler, is known without one.
+    explanation.no_compiler = compiler.error().message;
+    return {};
+  }
+  explanation.compiler = *std::move(compiler);
   explanation.key = cache_key(request, explanation.compiler->identity);
   if (options.cache_dir.empty()) return {};
   TW_ASSIGN(const std::vector<CacheEntryInfo> entries, list_cache(options.cache_dir));
@@ -99,6 +106,7 @@ Json as_json(const Explanation& explanation) {
     json.set("compiler", Json::object({{"path", explanation.compiler->path},
                                        {"identity", explanation.compiler->identity}}));
   }
+  if (!explanation.no_compiler.empty()) json.set("compiler_error", explanation.no_compiler);
   if (!explanation.key.empty()) {
     json.set("key", explanation.key);
     json.set("cached", explanation.cached);
@@ -135,6 +143,7 @@ std::string as_text(const Explanation& explanation, bool with_source) {
     table.row({"compiler",
                fmt::format("{} ({})", explanation.compiler->path, explanation.compiler->identity)});
   }
+  if (!explanation.no_compiler.empty()) table.row({"key", "open: " + explanation.no_compiler});
   if (!explanation.key.empty()) {
     table.row({"key", explanation.key});
     table.row({"cache", explanation.cached ? "hit: nothing to compile" : "miss: would compile"});

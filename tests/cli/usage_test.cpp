@@ -226,5 +226,13 @@ TEST(Binary, WorksCopiedAlone) {
   EXPECT_THAT(finished.out, HasSubstr("#include"));
 }
 
+TEST(Explain, NeedsNoCompiler) {
+  const Finished finished = run_tilewright(
+      {"explain", "--problem", "qk64 fp16", "--arch", "sm_80", "--nvrtc", "/nonexistent/nvrtc"});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("open: "));
+  EXPECT_THAT(finished.out, HasSubstr("/nonexistent/nvrtc"));
+}
+
 }  // namespace
 }  // namespace tilewright::testing

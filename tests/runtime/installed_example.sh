@@ -6,7 +6,7 @@ build=$1 source=$2 work=$3 compiler=$4
 rm -rf "$work"
 cmake --install "$build" --component library --prefix "$work/prefix" >"$work.log" 2>&1 ||
   { cat "$work.log"; exit 1; }
-cmake -S "$source/examples" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" \
+cmake -S "$source/examples" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
 cmake --build "$work/build"
