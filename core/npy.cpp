@@ -68,7 +68,7 @@ class HeaderParser {
                    : key == "fortran_order" ? &has_order
                    : key == "shape"         ? &has_shape
                                             : nullptr;
-      if (seen == nullptr) return wrong("header", fmt::format("unknown key '{}'", key));
+      if (seen == nullptr) return wrong("header", fmt::format("unknown key '{}'", excerpt(key)));
       if (*seen) return wrong(key, "given twice");
       *seen = true;
       if (key == "descr") {
@@ -137,7 +137,7 @@ class HeaderParser {
     }
     return wrong("descr", fmt::format("'{}' is not one of float16, float32, float64, uint16, "
                                       "uint8, int32",
-                                      text));
+                                      excerpt(text)));
   }
 
   Result<bool> boolean() {

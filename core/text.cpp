@@ -20,13 +20,6 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-// Enough of the offending text to recognise it.
-std::string excerpt(std::string_view text) {
-  constexpr size_t kMaxShown = 40;
-  if (text.size() <= kMaxShown) return printable(text);
-  return printable(text.substr(0, kMaxShown)) + "...";
-}
-
 template <class T>
 Result<T> parse_number(std::string_view text, std::string_view what, std::string_view range) {
   if (text.empty()) return make_error(ErrorCode::kParseError, "expected {}, got nothing", what);
@@ -58,6 +51,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string excerpt(std::string_view text) {
+  constexpr size_t kMaxShown = 40;
+  if (text.size() <= kMaxShown) return printable(text);
+  return printable(text.substr(0, kMaxShown)) + "...";
+}
 
 Result<int64_t> parse_int(std::string_view text) {
   return parse_number<int64_t>(text, "an integer", "64 bits");

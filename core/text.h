@@ -28,6 +28,10 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 std::string join(std::span<const std::string> pieces, std::string_view separator);
 
+// Enough of an offending text to recognise it in a message: its first 40 characters, with '?' for
+// control characters and bytes outside ASCII.
+std::string excerpt(std::string_view text);
+
 // "message", the text on its own line and a caret line under [offset, offset + length), each
 // indented by two spaces. Only the line of `text` that holds the offset is shown; a long one is
 // cut around it. Control characters and bytes outside ASCII are shown as '?', one column each.

@@ -134,6 +134,19 @@ TEST(Npy, AnyCutOrFlipIsAnErrorOrAnArray) {
   }
 }
 
+// What a file holds must not reach the terminal as an escape code.
+TEST(Npy, MessagesShowNoControlCharacters) {
+  const std::string good = format_npy(sample(NpyType::kFloat32, {2, 3}));
+  for (const std::string word : {"<f4", "descr"}) {
+    std::string bytes = good;
+    bytes.replace(bytes.find(word), 3, "\x1b[2");
+    const Result<NpyArray> array = parse_npy(bytes, "x");
+    ASSERT_FALSE(array.ok());
+    EXPECT_EQ(array.error().message.find('\x1b'), std::string::npos);
+    EXPECT_THAT(array.error().message, HasSubstr("'?[2"));
+  }
+}
+
 TEST(Npy, MissingFile) {
   EXPECT_EQ(read_npy("/nonexistent/q.npy").error().code, ErrorCode::kNotFound);
 }
