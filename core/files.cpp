@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "core/check.h"
 
@@ -82,11 +85,42 @@ bool is_special(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
+bool is_link(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 Status write_in_place(const std::string& path, std::string_view bytes) {
   Descriptor file(open_retrying(path, O_WRONLY));
   if (file.get() < 0) return system_error("open", path);
   if (!write_all(file.get(), bytes) || !file.close()) return system_error("write", path);
   return {};
+}
+
+// What is left to read, `expected_bytes` or so.
+Result<std::string> read_all(int descriptor, const std::string& path, int64_t expected_bytes,
+                             int64_t max_bytes) {
+  std::string bytes;
+  // One more than expected, so that the end is seen without growing the buffer.
+  size_t capacity = static_cast<size_t>(std::clamp<int64_t>(expected_bytes, 0, max_bytes)) + 1;
+  size_t size = 0;
+  for (;;) {
+    bytes.resize(capacity);
+    const ssize_t got = ::read(descriptor, bytes.data() + size, capacity - size);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return system_error("read", path);
+    }
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+    if (static_cast<int64_t>(size) > max_bytes) {
+      return make_error(ErrorCode::kIoError, "cannot read '{}': it is larger than {} bytes", path,
+                        max_bytes);
+    }
+    if (size == capacity) capacity = 2 * capacity + 4096;
+  }
+  bytes.resize(size);
+  return bytes;
 }
 
 }  // namespace
@@ -105,32 +139,26 @@ Result<std::string> read_file(const std::string& path, int64_t max_bytes) {
   if (S_ISDIR(info.st_mode)) {
     return make_error(ErrorCode::kIoError, "cannot read '{}': it is a folder", path);
   }
-
-  std::string bytes;
-  // One more than expected, so that the end is seen without growing the buffer.
-  size_t capacity = static_cast<size_t>(std::clamp<int64_t>(info.st_size, 0, max_bytes)) + 1;
-  size_t size = 0;
-  for (;;) {
-    bytes.resize(capacity);
-    const ssize_t got = ::read(file.get(), bytes.data() + size, capacity - size);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return system_error("read", path);
-    }
-    if (got == 0) break;
-    size += static_cast<size_t>(got);
-    if (static_cast<int64_t>(size) > max_bytes) {
-      return make_error(ErrorCode::kIoError, "cannot read '{}': it is larger than {} bytes", path,
-                        max_bytes);
-    }
-    if (size == capacity) capacity = 2 * capacity + 4096;
-  }
-  bytes.resize(size);
-  return bytes;
+  return read_all(file.get(), path, int64_t{info.st_size}, max_bytes);
 }
 
-Status write_file_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
-  if (is_special(path)) return write_in_place(path, bytes);
+Result<std::string> read_regular_file(const std::string& path, int64_t max_bytes) {
+  // Without O_NONBLOCK the open of a pipe waits for a writer. A socket cannot be opened at all.
+  const Descriptor file(open_retrying(path, O_RDONLY | O_NONBLOCK));
+  const bool is_socket = file.get() < 0 && errno == ENXIO;
+  if (file.get() < 0 && !is_socket) return system_error("open", path);
+  struct stat info {};
+  if (!is_socket && ::fstat(file.get(), &info) != 0) return system_error("inspect", path);
+  if (!S_ISREG(info.st_mode)) {
+    return make_error(ErrorCode::kInvalidArgument, "it is not a regular file");
+  }
+  if (info.st_size > max_bytes) {
+    return make_error(ErrorCode::kInvalidArgument, "it is larger than {} bytes", max_bytes);
+  }
+  return read_all(file.get(), path, int64_t{info.st_size}, max_bytes);
+}
+
+Status replace_file(const std::string& path, std::string_view bytes, unsigned mode) {
   constexpr int kAttempts = 16;  // a taken name is a matter of luck, not a failure
   for (int attempt = 0;; ++attempt) {
     const std::string temporary = path + "." + random_name(12) + ".tmp";
@@ -148,6 +176,14 @@ Status write_file_atomically(const std::string& path, std::string_view bytes, un
     }
     return status;
   }
+}
+
+Status write_file_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
+  if (is_special(path)) return write_in_place(path, bytes);
+  // Through a link, which stays. One that leads nowhere is itself replaced.
+  const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr),
+                                                             &std::free);
+  return replace_file(resolved && is_link(path) ? resolved.get() : path, bytes, mode);
 }
 
 Status make_directories(const std::string& path, unsigned mode) {

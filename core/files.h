@@ -14,9 +14,16 @@ namespace tilewright {
 // larger than `max_bytes`.
 Result<std::string> read_file(const std::string& path, int64_t max_bytes = int64_t{1} << 40);
 
+// The same of a file that others may have put there: never waits, as a pipe would make it.
+// kInvalidArgument for anything but a regular file of at most `max_bytes`: "it is not …".
+Result<std::string> read_regular_file(const std::string& path, int64_t max_bytes);
+
 // All or nothing: a private temporary beside `path` (O_EXCL, random name), every write checked,
-// fsync, rename, fsync of the folder. On failure the temporary is gone and `path` is as it was. A
-// device or a pipe is written in place, since a rename would replace it.
+// fsync, rename, fsync of the folder. On failure the temporary is gone and `path` is as it was.
+Status replace_file(const std::string& path, std::string_view bytes, unsigned mode = 0644);
+
+// The same for a name that a user gave. A device or a pipe is written in place, since a rename
+// would replace it; a link to a file stays, and the file is replaced.
 Status write_file_atomically(const std::string& path, std::string_view bytes, unsigned mode = 0644);
 
 // Makes `path` and its missing parents with `mode`. Success if it is a folder already.

@@ -102,6 +102,16 @@ TEST(WriteFile, DoesNotReplaceAPipe) {
   EXPECT_TRUE(S_ISFIFO(info.st_mode));
 }
 
+TEST(WriteFile, WritesThroughALinkAndKeepsIt) {
+  const ScratchFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  ASSERT_TRUE(write_file_atomically(folder / "elsewhere/a", "old").ok());
+  std::filesystem::create_symlink("elsewhere/a", folder / "link");
+  ASSERT_TRUE(write_file_atomically(folder / "link", "new").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(*read_file(folder / "elsewhere/a"), "new");
+}
+
 TEST(MakeDirectories, MakesParentsAndAcceptsWhatIsThere) {
   const ScratchFolder folder;
   EXPECT_TRUE(make_directories(folder / "a/b//c/", 0700).ok());
