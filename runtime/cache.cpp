@@ -15,9 +15,6 @@
 namespace tilewright {
 namespace {
 
-// No kernel of ours comes near; a larger file is not read into memory.
-constexpr int64_t kMaxEntryBytes = int64_t{256} << 20;
-
 // Only the user may enter or write: the folder holds code that will run.
 constexpr unsigned kFolderMode = 0700;
 constexpr unsigned kEntryMode = 0600;
@@ -87,8 +84,8 @@ Result<CacheResult> KernelCache::from_disk_or_compile(const std::string& key,
   double next_message = 3;  // seconds: a compile takes less than one
   const auto on_wait = [&](long holder, double seconds) {
     if (!log_ || seconds < next_message) return;
-    next_message = seconds + 10;
-    log_(LogLevel::kInfo,
+    next_message = seconds + 30;
+    log_(LogLevel::kWarning,
          fmt::format("waiting {:.0f} s for process {} to compile the kernel {} ({})", seconds,
                      holder, key.substr(0, 12), title_of(request.source.text)));
   };
@@ -117,22 +114,31 @@ BinaryPtr KernelCache::read_entry(const std::string& key) {
     if (trusted.error().code != ErrorCode::kNotFound) warn_of_folder(trusted.error().message);
     return nullptr;
   }
-  const Result<std::string> bytes = read_file(path, kMaxEntryBytes);
-  if (!bytes.ok()) {
-    if (bytes.status().error().code != ErrorCode::kNotFound) warn_of_folder(bytes.error().message);
-    return nullptr;
-  }
-  Result<Binary> binary = decode_entry(*bytes, key);
+  Result<Binary> binary = load_entry(path, key);
   if (!binary.ok()) {
-    warn(fmt::format("the entry '{}' is damaged ({}): it will be rebuilt", path,
-                     binary.error().message));
-    ++rebuilt_;
-    [[maybe_unused]] const Status removed = remove_file(path);
+    drop_entry(path, binary.error());
     return nullptr;
   }
   stamp_use(path);
   ++disk_hits_;
   return std::make_shared<const Binary>(*std::move(binary));
+}
+
+// A folder that is not empty cannot be removed: then the kernel stays uncached.
+void KernelCache::drop_entry(const std::string& path, const Error& why) {
+  if (why.code == ErrorCode::kNotFound) return;
+  if (why.code != ErrorCode::kParseError) {
+    warn_of_folder(why.message);
+    return;
+  }
+  const Status removed = remove_entry(path);
+  if (!removed.ok()) {
+    warn_of_folder(fmt::format("the entry '{}' is damaged ({}) and stays: {}", path, why.message,
+                               removed.error().message));
+    return;
+  }
+  warn(fmt::format("the entry '{}' is damaged ({}): it will be rebuilt", path, why.message));
+  ++rebuilt_;
 }
 
 Result<CacheResult> KernelCache::compile(const std::string& key, const CompileRequest& request,
@@ -154,9 +160,9 @@ void KernelCache::write_entry(const Binary& binary) {
   const std::string bytes = encode_entry(binary);
   const std::string path = entry_path(binary.key);
   const auto size = static_cast<int64_t>(bytes.size());
-  Status written = write_file_atomically(path, bytes, kEntryMode);
+  Status written = replace_file(path, bytes, kEntryMode);
   if (!written.ok() && make_room(directory_, size)) {
-    written = write_file_atomically(path, bytes, kEntryMode);
+    written = replace_file(path, bytes, kEntryMode);
   }
   if (!written.ok()) {
     warn_of_folder(written.error().message);

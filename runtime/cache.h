@@ -48,6 +48,7 @@ class KernelCache {
   Result<CacheResult> from_disk_or_compile(const std::string& key, const CompileRequest& request,
                                            Compiler& compiler);
   BinaryPtr read_entry(const std::string& key);
+  void drop_entry(const std::string& path, const Error& why);
   Result<CacheResult> compile(const std::string& key, const CompileRequest& request,
                               Compiler& compiler);
   void write_entry(const Binary& binary);

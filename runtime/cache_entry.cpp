@@ -95,8 +95,10 @@ Result<Binary> decode_entry(std::string_view bytes, std::string_view key) {
   if (std::string_view(header.magic.data(), header.magic.size()) != kMagic) {
     return damaged("it is no kernel cache entry");
   }
-  if (header.format != kCacheFormat || header.zero != 0) {
-    return damaged("its format is another version's");
+  if (header.zero != 0) return damaged("its header is malformed");
+  if (header.format != kCacheFormat) {
+    return make_error(ErrorCode::kNotFound, "stale (format {}, this is {})", header.format,
+                      kCacheFormat);
   }
   std::string_view rest = bytes.substr(sizeof header);
   if (checksum64(rest) != header.checksum) return damaged("its checksum is wrong");

@@ -4,6 +4,7 @@
 // Metadata is one JSON object and names the key, so that a file under a wrong name is noticed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,12 @@
 
 namespace tilewright {
 
+// No kernel of ours comes near; a larger file is not read into memory.
+inline constexpr int64_t kMaxEntryBytes = int64_t{256} << 20;
+
 std::string encode_entry(const Binary& binary);
 
-// kParseError says what is wrong with the bytes.
+// kParseError says what is wrong with the bytes; kNotFound, which entry of another format it is.
 Result<Binary> decode_entry(std::string_view bytes, std::string_view key);
 
 // The first line of the stub without its comment slashes: what `cache list` shows.

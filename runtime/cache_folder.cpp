@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 
@@ -37,7 +39,7 @@ bool earlier(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-// Files with this ending, oldest use first.
+// What has this ending, be it a file or not, oldest use first.
 Result<std::vector<Found>> find_files(const std::string& directory, std::string_view ending) {
   std::vector<Found> files;
   std::error_code error;
@@ -47,8 +49,9 @@ Result<std::vector<Found>> find_files(const std::string& directory, std::string_
     if (!is_ours(entry->path().filename().string(), ending)) continue;
     struct stat info {};
     const std::string path = entry->path().string();
-    if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-    files.push_back({path, int64_t{info.st_size}, info.st_mtim});
+    if (lstat(path.c_str(), &info) != 0) continue;
+    const int64_t bytes = S_ISREG(info.st_mode) ? int64_t{info.st_size} : 0;
+    files.push_back({path, bytes, info.st_mtim});
   }
   if (error) {
     return make_error(ErrorCode::kIoError, "cannot list '{}': {}", directory, error.message());
@@ -71,9 +74,7 @@ CacheEntryInfo describe(const Found& file) {
   info.key = fs::path(file.path).stem().string();
   info.bytes = file.bytes;
   info.used_unix_seconds = int64_t{file.used.tv_sec};
-  const Result<std::string> bytes = read_file(file.path);
-  const Result<Binary> binary =
-      bytes.ok() ? decode_entry(*bytes, info.key) : Result<Binary>(bytes.error());
+  const Result<Binary> binary = load_entry(file.path, info.key);
   if (!binary.ok()) {
     info.damage = binary.error().message;
     return info;
@@ -105,6 +106,18 @@ Status check_trusted(const std::string& path) {
   return {};
 }
 
+Result<Binary> load_entry(const std::string& path, std::string_view key) {
+  const Result<std::string> bytes = read_regular_file(path, kMaxEntryBytes);
+  if (bytes.ok()) return decode_entry(*bytes, key);
+  const bool damaged = bytes.error().code == ErrorCode::kInvalidArgument;
+  return Error{damaged ? ErrorCode::kParseError : bytes.error().code, bytes.error().message, {}};
+}
+
+Status remove_entry(const std::string& path) {
+  if (std::remove(path.c_str()) == 0 || errno == ENOENT) return {};
+  return system_error("remove", path);
+}
+
 void stamp_use(const std::string& path) { utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
 Result<std::vector<CacheEntryInfo>> list_cache(const std::string& directory) {
@@ -118,13 +131,16 @@ Result<std::vector<CacheEntryInfo>> list_cache(const std::string& directory) {
 
 Result<int64_t> clear_cache(const std::string& directory) {
   int64_t removed = 0;
+  Status status;  // of the first that stays; the others go nevertheless
   for (const std::string_view ending : {kEntryEnding, kLockEnding, kTemporaryEnding}) {
     TW_ASSIGN(const std::vector<Found> files, find_files(directory, ending));
     for (const Found& file : files) {
-      TW_TRY(remove_file(file.path));
-      if (ending == kEntryEnding) ++removed;
+      const Status gone = remove_entry(file.path);
+      if (!gone.ok() && status.ok()) status = gone;
+      if (gone.ok() && ending == kEntryEnding) ++removed;
     }
   }
+  if (!status.ok()) return status.error();
   return removed;
 }
 

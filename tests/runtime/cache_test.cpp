@@ -1,6 +1,7 @@
 // The kernel cache over a compiler that only counts.
 #include "runtime/cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -159,6 +160,92 @@ TEST_F(CacheTest, EntryUnderAnotherKeyIsDamage) {
   EXPECT_EQ(result.binary->source, numbered_request(2).source.text);
 }
 
+// Whatever bears an entry's name: it is neither waited for nor written into.
+TEST_F(CacheTest, EntryThatIsNoFileIsRebuilt) {
+  get_afresh();
+  const std::string path = only_entry();
+  const auto in_place = [&](const char* kind, auto&& make) {
+    SCOPED_TRACE(kind);
+    std::filesystem::remove(path);
+    ASSERT_EQ(make(), 0);
+    const size_t warnings = log_.at(LogLevel::kWarning).size();
+    // In a child, so that one that waits for ever is ended.
+    const int status = in_child([&] {
+      alarm(20);
+      const Result<std::vector<CacheEntryInfo>> entries = list_cache(directory());
+      if (!entries.ok() || entries->size() != 1) return 1;
+      if (entries->front().damage != "it is not a regular file") return 2;
+      const CacheResult result = get_afresh();
+      if (result.origin != BinaryOrigin::kCompiled) return 3;
+      return log_.at(LogLevel::kWarning).size() == warnings + 1 ? 0 : 4;
+    });
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(get_afresh().origin, BinaryOrigin::kDisk);
+  };
+  in_place("pipe", [&] { return mkfifo(path.c_str(), 0600); });
+  in_place("socket", [&] { return mknod(path.c_str(), S_IFSOCK | 0600, 0); });
+  in_place("folder", [&] { return mkdir(path.c_str(), 0700); });
+}
+
+TEST_F(CacheTest, PipeOthersMayWriteIsReplaced) {
+  get_afresh();
+  const std::string path = only_entry();
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  EXPECT_EQ(in_child([&] {
+              alarm(20);
+              return get_afresh().origin == BinaryOrigin::kCompiled ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(get_afresh().origin, BinaryOrigin::kDisk);
+}
+
+TEST_F(CacheTest, FullFolderInPlaceOfAnEntryIsNamed) {
+  get_afresh(numbered_request(1));
+  const std::string path = path_of(directory(), get_afresh());
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  write_text(path + "/notes.txt", "not ours");
+  for (size_t runs = 1; runs <= 2; ++runs) {
+    EXPECT_EQ(get_afresh().origin, BinaryOrigin::kCompiled);
+    ASSERT_THAT(log_.at(LogLevel::kWarning), SizeIs(runs));
+  }
+  EXPECT_THAT(log_.at(LogLevel::kWarning).front(), HasSubstr(path));
+  const Result<int64_t> removed = clear_cache(directory());
+  ASSERT_FALSE(removed.ok());
+  EXPECT_THAT(removed.error().message, HasSubstr(path));
+  EXPECT_THAT(files_with_ending(directory(), ".twk"), SizeIs(1));  // the other entry is gone
+  std::filesystem::remove(path + "/notes.txt");
+  EXPECT_EQ(*clear_cache(directory()), 1);
+}
+
+TEST_F(CacheTest, OversizedEntryIsDamageAndNotRead) {
+  get_afresh();
+  std::filesystem::resize_file(only_entry(), uintmax_t{3} << 30);
+  const Result<std::vector<CacheEntryInfo>> entries = list_cache(directory());
+  ASSERT_TRUE(entries.ok());
+  ASSERT_THAT(*entries, SizeIs(1));
+  EXPECT_THAT(entries->front().damage, HasSubstr("larger than"));
+  EXPECT_EQ(get_afresh().origin, BinaryOrigin::kCompiled);
+  EXPECT_THAT(log_.at(LogLevel::kWarning), SizeIs(1));
+  EXPECT_EQ(get_afresh().origin, BinaryOrigin::kDisk);
+}
+
+TEST_F(CacheTest, EntryOfAnotherFormatIsAPlainMiss) {
+  get_afresh();
+  std::string bytes = read_text(only_entry());
+  bytes[8] = static_cast<char>(kCacheFormat + 6);  // the format follows the magic
+  write_text(only_entry(), bytes);
+  EXPECT_EQ(list_cache(directory())->at(0).damage,
+            fmt::format("stale (format {}, this is {})", kCacheFormat + 6, kCacheFormat));
+  KernelCache cache(directory(), kLarge, log_.function());
+  EXPECT_EQ(get(cache).origin, BinaryOrigin::kCompiled);
+  EXPECT_EQ(cache.counters().rebuilt, 0);
+  EXPECT_THAT(log_.at(LogLevel::kWarning), IsEmpty());
+  EXPECT_EQ(get_afresh().origin, BinaryOrigin::kDisk);
+}
+
 TEST_F(CacheTest, KeyCoversWhatDecidesTheCodeAndNothingElse) {
   const auto key = [](auto&& edit) {
     CompileRequest request = small_request();
@@ -236,14 +323,17 @@ TEST_F(CacheTest, LongWaitIsReported) {
   ASSERT_TRUE(held.ok());
   std::optional<FileLock> lock(*std::move(held));
   std::thread waiter([&] { get_afresh(); });
-  for (int i = 0; i < 80 && log_.at(LogLevel::kInfo).empty(); ++i) {
+  for (int i = 0; i < 80 && log_.at(LogLevel::kWarning).empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   lock.reset();
   waiter.join();
-  ASSERT_THAT(log_.at(LogLevel::kInfo), SizeIs(1));
-  EXPECT_THAT(log_.at(LogLevel::kInfo).front(), HasSubstr(std::to_string(getpid())));
-  EXPECT_THAT(log_.at(LogLevel::kInfo).front(), HasSubstr(key.substr(0, 12)));
+  // Visible where nothing was asked for: the caller would think that it hangs.
+  const std::vector<std::string> warnings = log_.at(LogLevel::kWarning);
+  ASSERT_THAT(warnings, SizeIs(1));
+  EXPECT_THAT(warnings.front(), HasSubstr("process " + std::to_string(getpid())));
+  EXPECT_THAT(warnings.front(), HasSubstr(key.substr(0, 12)));
+  EXPECT_THAT(warnings.front(), HasSubstr("waiting 3 s"));
 }
 
 // Neither a lock that its dead owner left behind nor one held at fork() stops anyone.
