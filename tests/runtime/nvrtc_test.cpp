@@ -149,6 +149,45 @@ TEST_F(NvrtcTest, DiskHitLoadsNoCompiler) {
   EXPECT_FALSE(fresh.loaded());
 }
 
+// The exit status of this very test in a process whose loader knows the default folders only, with
+// NVRTC at `path`.
+int compile_without_loader_paths(const std::string& path) {
+  const std::string command = "env -u LD_LIBRARY_PATH TW_TEST_NVRTC=" + path +
+                              " /lib64/ld-linux-x86-64.so.2 --inhibit-cache " +
+                              std::filesystem::read_symlink("/proc/self/exe").string() +
+                              " --gtest_filter=NvrtcAlone.FindsItsBuiltinsBesideIt >/dev/null 2>&1";
+  return std::system(command.c_str());
+}
+
+// As a wheel that was unpacked somewhere: no folder of the loader holds either library.
+TEST(NvrtcAlone, FindsItsBuiltinsBesideIt) {
+  if (const char* path = std::getenv("TW_TEST_NVRTC"); path != nullptr) {
+    Nvrtc nvrtc({.path = path, .major = 13, .identity = "alone"});
+    const Result<CompiledCode> code = nvrtc.compile(small_request());
+    ASSERT_TRUE(code.ok()) << code.error().to_string();
+    return;
+  }
+  const Result<NvrtcLocation> found = find();
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  if (found->path.starts_with("/usr/lib") || found->path.starts_with("/lib")) {
+    GTEST_SKIP() << found->path << " is in a default folder of the loader: always found";
+  }
+  if (!std::filesystem::exists("/lib64/ld-linux-x86-64.so.2")) {
+    GTEST_SKIP() << "the loader of x86-64 is not here to be told to pass over its cache";
+  }
+  const TemporaryFolder folder;
+  const std::string alone = folder / "libnvrtc.so";
+  std::filesystem::create_symlink(found->path, alone);
+  EXPECT_NE(compile_without_loader_paths(alone), 0);  // the built-ins are found nowhere
+  const std::filesystem::path origin = std::filesystem::path(found->path).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(origin)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("libnvrtc-builtins.so")) continue;
+    std::filesystem::create_symlink(entry.path(), folder / name);
+  }
+  EXPECT_EQ(compile_without_loader_paths(alone), 0);
+}
+
 TEST(PtxasReport, ReadsTheEntryAskedFor) {
   constexpr std::string_view kLog =
       "ptxas info    : 0 bytes gmem\n"
