@@ -19,6 +19,7 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kParseError:
     case ErrorCode::kNotFound:
+    case ErrorCode::kOverflow:
       return kBadUsage;
     case ErrorCode::kUnsupportedProblem:
       return kUnsupported;

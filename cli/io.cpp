@@ -192,10 +192,35 @@ Json print_profiles(const IoFlags& flags) {
   return Json::object({{"profiles", std::move(list)}});
 }
 
+// Flags that would have no effect are refused: their author expects one.
+Status refuse_idle_flags(const IoFlags& flags, std::string_view with) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"--problem", flags.devices && !flags.problem.empty()},
+      {"--fast-memory", !flags.fast_memory.empty()},
+      {"--device", !flags.device.empty()},
+      {"--algorithm", !flags.algorithm.empty()},
+      {"--machine", flags.machine},
+      {"--granularity", flags.granularity != IoFlags().granularity},
+      {"--fp32-accumulators", flags.fp32_accumulators},
+      {"--svg", !flags.svg.empty()}};
+  for (const auto& [name, is_given] : given) {
+    if (is_given) {
+      return make_error(ErrorCode::kInvalidArgument, "{} has no meaning with {}", name, with);
+    }
+  }
+  return {};
+}
+
 Result<Json> answer(const IoFlags& flags) {
-  if (flags.devices) return print_profiles(flags);
+  if (flags.devices) {
+    TW_TRY(refuse_idle_flags(flags, "--devices"));
+    return print_profiles(flags);
+  }
   TW_ASSIGN(const Asked asked, read_asked(flags));
-  if (asked.problem.pass == Pass::kStandard) return print_standard(flags, asked);
+  if (asked.problem.pass == Pass::kStandard) {
+    TW_TRY(refuse_idle_flags(flags, "the pass standard"));
+    return print_standard(flags, asked);
+  }
   constexpr std::string_view kEmulated = "emulated:";
   if (!flags.device.empty()) {
     const std::string_view device = flags.device;
@@ -247,7 +272,11 @@ int run_io(Words words) {
   parser.example("tilewright io --problem \"backward q4096 qk256\" --device emulated:rtx4090");
   if (const auto code = parser.parse_or_finish(words)) return *code;
   const Result<Json> result = answer(flags);
-  if (!result) return report_error("io", result.error(), flags.json);
+  if (!result) {
+    const int code = report_error("io", result.error(), flags.json);
+    // The fast memory that an algorithm lacks is a number on the command line.
+    return result.error().code == ErrorCode::kOutOfMemory ? kBadUsage : code;
+  }
   if (flags.json) print_json(*result);
   return kSuccess;
 }

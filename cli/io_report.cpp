@@ -195,8 +195,9 @@ Result<Report> report_at(const Asked& asked, int64_t fast_words) {
 }
 
 std::string heading(const Asked& asked) {
-  return fmt::format("{}, one head, {} visible pairs\n", asked.problem.to_string(),
-                     asked.head.pairs.count().value());
+  const auto pairs = asked.head.pairs.count().value();
+  return fmt::format("{}, one head, {} visible {}\n", asked.problem.to_string(), pairs,
+                     pairs == 1 ? "pair" : "pairs");
 }
 
 }  // namespace tilewright::cli

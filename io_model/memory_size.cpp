@@ -13,7 +13,9 @@ Result<int64_t> parse_memory_words(std::string_view text, int64_t element_bytes)
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view number = text.substr(0, digits), unit = text.substr(digits);
   if (number.empty()) {
-    return make_error(ErrorCode::kParseError, "'{}' is not a memory size such as 100KiB", text);
+    return make_error(ErrorCode::kParseError,
+                      "'{}' is not a memory size such as 100KiB; units: B, KiB, MiB, GiB, words",
+                      text);
   }
   TW_ASSIGN(const int64_t amount, parse_int(number));
   int64_t scale = 0;
