@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "cli/console.h"
 #include "cli/emulator_counters.h"
+#include "cli/output_files.h"
 #include "cli/run_input.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -82,6 +83,8 @@ Status write_outputs(const RunFlags& flags, const RunOutcome& outcome) {
 
 Result<RunOutcome> execute(const RunFlags& flags) {
   const Options options = make_options(flags.common);
+  TW_TRY(check_outputs({{"--out", flags.out}, {"--lse", flags.lse}},
+                       {{"--q", flags.files.q}, {"--k", flags.files.k}, {"--v", flags.files.v}}));
   RunOutcome outcome;
   Progress progress("reading the input");
   TW_ASSIGN(outcome.input, read_input(flags));
@@ -127,6 +130,7 @@ Json comparison_json(const reference::Comparison& comparison) {
                                                        {"bound", comparison.bound_there}})},
                        {"plain_error", comparison.plain_max_error},
                        {"mean_error", comparison.mean_error},
+                       {"capped_elements", comparison.capped_elements},
                        {"detail", comparison.detail}});
 }
 
@@ -177,6 +181,12 @@ void add_check(Table& table, std::string name, const reference::Comparison& comp
              fmt::format("max error {:.3g}, bound {:.3g}; worst element at {:.3g} of its bound; {}",
                          comparison.max_error, comparison.max_error_limit, comparison.worst_ratio,
                          verdict)});
+  if (comparison.capped_elements > 0) {
+    table.row({"note", fmt::format("the bound proves nothing at {} {}: scores are too large for "
+                                   "fp32",
+                                   comparison.capped_elements,
+                                   comparison.capped_elements == 1 ? "element" : "elements")});
+  }
 }
 
 std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include "core/files.h"
 #include "core/half.h"
@@ -227,6 +228,55 @@ TEST_F(RunFiles, AnUnwritableOutputFails) {
   const Finished finished = run({"--out", folder_ / "q.npy/o.npy"});
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.err, HasSubstr("q.npy/o.npy"));
+}
+
+TEST_F(RunFiles, OutputsThatEndAnInputOrEachOtherAreRefused) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const std::string before = *read_file(folder_ / "q.npy");
+  const auto refused = [&](const Words& more, const std::string& message) {
+    const Finished finished = run(more);
+    EXPECT_EQ(finished.code, 2) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr(message));
+  };
+  refused({"--out", folder_ / "o.npy", "--lse", folder_ / "./o.npy"}, "--out and --lse are");
+  refused({"--out", folder_ / "q.npy"}, "--q and --out are the same file");
+  std::filesystem::create_symlink(folder_ / "v.npy", folder_ / "link.npy");
+  refused({"--lse", folder_ / "link.npy"}, "--v and --lse are the same file");
+  EXPECT_EQ(*read_file(folder_ / "q.npy"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "o.npy"));
+}
+
+// The cache folder stays empty: nothing was compiled for an output that cannot be.
+TEST_F(RunFiles, OutputsAreCheckedBeforeTheRun) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  std::filesystem::create_directory(folder_ / "folder");
+  for (const char* flag : {"--out", "--lse"}) {
+    for (const char* name : {"folder", "none/o.npy"}) {
+      const Finished finished = run({flag, folder_ / name});
+      EXPECT_EQ(finished.code, 1) << finished.err;
+      EXPECT_THAT(finished.err, HasSubstr("cannot write '" + (folder_ / name)));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+}
+
+TEST_F(RunFiles, CheckCertifiesNothingOfNan) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  std::vector<float> q = q_;
+  q[3] = std::nanf("");
+  save(folder_ / "q.npy", NpyType::kFloat16, Dtype::kFloat16, q_shape(), q);
+  const Finished finished = run({"--check"});
+  EXPECT_EQ(finished.code, 1) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("the reference is not finite at element 0"));
+}
+
+TEST_F(RunFiles, CheckSaysWhereItProvesNothing) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const Finished finished = run({"--check", "--problem", "scale=1e8", "--json"});
+  const Json json = finished.json();
+  EXPECT_GT(*json.find("check")->find("out")->find("capped_elements")->as_int(), 0);
+  EXPECT_THAT(run({"--check", "--problem", "scale=1e8"}).out,
+              HasSubstr("the bound proves nothing at "));
 }
 
 }  // namespace
