@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "cli/console.h"
@@ -93,6 +94,12 @@ void ArgumentParser::choice(std::string_view name, std::initializer_list<std::st
   });
 }
 
+void ArgumentParser::environment(std::string_view name, std::string_view variable) {
+  Flag* flag = find(name);
+  TW_CHECK(flag != nullptr, "no flag --{}", name);
+  flag->variable = variable;
+}
+
 void ArgumentParser::action(std::initializer_list<std::string_view> words, std::string& target) {
   actions_ = words;
   action_target_ = &target;
@@ -150,6 +157,20 @@ Status ArgumentParser::parse_action(std::string_view word) {
   return {};
 }
 
+Status ArgumentParser::read_environment() {
+  for (Flag& flag : flags_) {
+    if (flag.seen || flag.variable.empty()) continue;
+    const char* value = std::getenv(std::string(flag.variable).c_str());
+    if (value == nullptr || *value == '\0') continue;
+    const Status status = flag.read(value);
+    if (!status.ok()) {
+      return make_error(ErrorCode::kInvalidArgument, "{}, from the environment's {}",
+                        status.error().message, flag.variable);
+    }
+  }
+  return {};
+}
+
 Status ArgumentParser::parse(std::span<const std::string> words) {
   while (!words.empty()) {
     const std::string& word = words.front();
@@ -167,7 +188,7 @@ Status ArgumentParser::parse(std::span<const std::string> words) {
   if (action_target_ != nullptr && !action_seen_) {
     return make_error(ErrorCode::kInvalidArgument, "expected one of {}", listed(actions_, ", "));
   }
-  return {};
+  return read_environment();
 }
 
 std::string ArgumentParser::help() const {

@@ -33,6 +33,9 @@ class ArgumentParser {
                         uint64_t& target);
   void choice(std::string_view name, std::initializer_list<std::string_view> words,
               std::string_view help, std::string& target);
+  // The flag `name`, added before, takes its value from this environment variable if it is not
+  // given and the variable is neither unset nor empty. A wrong value is a usage error all the same.
+  void environment(std::string_view name, std::string_view variable);
   // One word without dashes, required, of these.
   void action(std::initializer_list<std::string_view> words, std::string& target);
   // Starts a new group of flags in the help.
@@ -54,6 +57,7 @@ class ArgumentParser {
     std::string_view name, placeholder, help;  // placeholder "": takes no value
     std::function<Status(std::string_view value)> read;
     std::string_view group;
+    std::string_view variable = {};  // of the environment; "": none
     bool seen = false;
   };
   void add(std::string_view name, std::string_view placeholder, std::string_view help,
@@ -61,6 +65,7 @@ class ArgumentParser {
   Flag* find(std::string_view name);
   Status parse_flag(std::string_view word, std::span<const std::string>& rest);
   Status parse_action(std::string_view word);
+  Status read_environment();
 
   std::string command_;
   std::string_view summary_, usage_;

@@ -27,6 +27,7 @@ void add_runtime_flags(ArgumentParser& parser, CommonFlags& flags) {
   parser.text("templates", "DIR", "read the device templates from here (development)",
               flags.templates);
   parser.choice("log", {"debug", "info", "warning", "none"}, "messages on stderr", flags.log);
+  parser.environment("log", "TILEWRIGHT_LOG");
 }
 
 Options make_options(const CommonFlags& flags) {
@@ -38,7 +39,7 @@ Options make_options(const CommonFlags& flags) {
   if (!flags.templates.empty()) options.templates_dir = flags.templates;
   if (flags.log == "none") {
     options.log = nullptr;
-  } else if (!flags.log.empty() || options.log == nullptr) {
+  } else {
     const LogLevel least = flags.log == "debug"  ? LogLevel::kDebug
                            : flags.log == "info" ? LogLevel::kInfo
                                                  : LogLevel::kWarning;

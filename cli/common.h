@@ -22,11 +22,10 @@ struct CommonFlags {
 
 void add_json_flag(ArgumentParser& parser, CommonFlags& flags);
 void add_device_flag(ArgumentParser& parser, CommonFlags& flags);
-// --cache-dir, --no-cache, --nvrtc, --templates, --log.
+// --cache-dir, --no-cache, --nvrtc, --templates, --log (or TILEWRIGHT_LOG, with the same words).
 void add_runtime_flags(ArgumentParser& parser, CommonFlags& flags);
 
-// The environment with the flags over it. Warnings go to stderr unless --log or TILEWRIGHT_LOG says
-// otherwise.
+// The environment with the flags over it; warnings go to stderr unless --log says otherwise.
 Options make_options(const CommonFlags& flags);
 
 // A problem's text; an absent flag is a usage error.
