@@ -23,11 +23,11 @@ struct Compiled {
   Problem problem;
   Arch arch;
   Choice choice;
-  CacheResult result;
+  CacheResult result;  // empty if only the source was asked for
 };
 
-Result<Compiled> compile(const CompileFlags& flags) {
-  const Options options = make_options(flags.common);
+// What to compile: all that needs no compiler.
+Result<Compiled> plan(const CompileFlags& flags, const Options& options) {
   Compiled compiled;
   TW_ASSIGN(compiled.problem, parse_problem_flag(flags.problem));
   fill_for_planning(compiled.problem);
@@ -46,6 +46,13 @@ Result<Compiled> compile(const CompileFlags& flags) {
                         compiled.arch.target());
     }
   }
+  return compiled;
+}
+
+Result<Compiled> compile(const CompileFlags& flags) {
+  const Options options = make_options(flags.common);
+  TW_ASSIGN(Compiled compiled, plan(flags, options));
+  if (flags.emit == "cuda") return compiled;
   const Progress progress("compiling " + to_string(compiled.choice.config));
   TW_ASSIGN(compiled.result, compile_offline(options, compiled.problem, compiled.choice.config,
                                              compiled.arch.target()));
@@ -56,7 +63,25 @@ int64_t dynamic_shared_bytes(const AnyConfig& config) {
   return std::visit([](const auto& value) { return int64_t{value.shared_bytes()}; }, config);
 }
 
+// Of the CUDA source: there is no binary to report on.
+void print_plan(const Compiled& compiled, bool json) {
+  const std::string config = to_string(compiled.choice.config);
+  if (json) {
+    print_json(Json::object({{"problem", compiled.problem.to_string()},
+                             {"target", compiled.arch.target()},
+                             {"config", config},
+                             {"provenance", compiled.choice.provenance}}));
+    return;
+  }
+  Table table;
+  table.row({"problem", compiled.problem.to_string()});
+  table.row({"target", compiled.arch.target()});
+  table.row({"config", fmt::format("{} ({})", config, compiled.choice.provenance)});
+  print_text(table.text());
+}
+
 void print_report(const Compiled& compiled, bool json) {
+  if (compiled.result.binary == nullptr) return print_plan(compiled, json);
   const Binary& binary = *compiled.result.binary;
   const KernelResources& resources = binary.code.resources;
   const int64_t dynamic_bytes = dynamic_shared_bytes(compiled.choice.config);
@@ -100,11 +125,12 @@ void print_report(const Compiled& compiled, bool json) {
 }
 
 Status emit_artifact(const Compiled& compiled, const CompileFlags& flags) {
-  const Binary& binary = *compiled.result.binary;
-  const std::string& bytes = flags.emit == "cuda"  ? binary.source
-                             : flags.emit == "ptx" ? binary.code.ptx
-                             : flags.emit == "log" ? binary.code.log
-                                                   : binary.code.cubin;
+  const auto artifact = [&]() -> std::string {
+    if (flags.emit == "cuda") return emit(compiled.problem, compiled.choice.config).text;
+    const auto& code = compiled.result.binary->code;
+    return flags.emit == "ptx" ? code.ptx : flags.emit == "log" ? code.log : code.cubin;
+  };
+  const std::string bytes = artifact();
   if (!flags.out.empty()) return write_file_atomically(flags.out, bytes);
   if (flags.emit == "cubin" && ::isatty(STDOUT_FILENO) != 0) {
     return make_error(ErrorCode::kInvalidArgument,
