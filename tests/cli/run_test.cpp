@@ -21,6 +21,22 @@ Finished run(const ScratchFolder& folder, const std::string& problem, const Word
   return run_tilewright(words);
 }
 
+// A cache folder that is a file earns a warning, unless TILEWRIGHT_LOG, or --log over it, is none.
+TEST(Run, WarningsHeedTheEnvironment) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(write_file_atomically(folder / "file", "").ok());
+  const auto warned = [&](const std::string& variable, const std::string& flags) {
+    const Finished finished =
+        run_shell(variable + " tilewright run --problem 'q8 qk64 fp16' --device emulated:a100 " +
+                  "--cache-dir '" + (folder / "file") + "' " + flags);
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    return finished.err.find("tilewright: warning: ") != std::string::npos;
+  };
+  EXPECT_TRUE(warned("TILEWRIGHT_LOG=warning", ""));
+  EXPECT_FALSE(warned("TILEWRIGHT_LOG=none", ""));
+  EXPECT_TRUE(warned("TILEWRIGHT_LOG=none", "--log warning"));
+}
+
 TEST(Run, ChecksAndRepeats) {
   const ScratchFolder folder;
   const std::string problem = "b2 hq6 hkv2 q17 k33 qk80 v48 bf16 causal";
