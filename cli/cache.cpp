@@ -38,7 +38,7 @@ void print_list(const std::vector<CacheEntryInfo>& entries, bool json) {
   Table table;
   for (const CacheEntryInfo& entry : entries) {
     const std::string what =
-        entry.damage.empty() ? entry.title : coloured("damaged: " + entry.damage, Colour::kYellow);
+        entry.damage.empty() ? entry.title : coloured("unusable: " + entry.damage, Colour::kYellow);
     table.row({entry.key.substr(0, 12), entry.target, bytes_text(entry.bytes),
                age_text(entry.used_unix_seconds), what});
   }
@@ -62,7 +62,7 @@ void print_stats(const std::vector<CacheEntryInfo>& entries, const Options& opti
   Table table;
   table.row({"folder", options.cache_dir});
   table.row({"entries", fmt::format("{}{}", entries.size(),
-                                    damaged > 0 ? fmt::format(", {} damaged", damaged) : "")});
+                                    damaged > 0 ? fmt::format(", {} unusable", damaged) : "")});
   table.row(
       {"size", fmt::format("{} of {}", bytes_text(bytes), bytes_text(options.cache_max_bytes))});
   print_text(table.text());

@@ -49,6 +49,11 @@ Options make_options(const CommonFlags& flags) {
                  message);
     };
   }
+  if (options.cache_dir.empty() && !flags.no_cache && options.log) {
+    options.log(LogLevel::kWarning,
+                "no folder for the kernel cache: set HOME, XDG_CACHE_HOME or TILEWRIGHT_CACHE_DIR; "
+                "kernels are compiled anew in every run");
+  }
   return options;
 }
 

@@ -22,6 +22,19 @@ Finished run(const ScratchFolder& folder, const std::string& problem, const Word
 }
 
 // A cache folder that is a file earns a warning, unless TILEWRIGHT_LOG, or --log over it, is none.
+TEST(Run, NoFolderForTheCacheIsSaidOnce) {
+  const std::string run =
+      "env -u HOME -u XDG_CACHE_HOME -u TILEWRIGHT_CACHE_DIR tilewright run --problem 'q8 qk64' "
+      "--device emulated:a100";
+  const Finished without = run_shell(run);
+  EXPECT_EQ(without.code, 0) << without.err;
+  const std::string warning = "warning: no folder for the kernel cache";
+  const size_t first = without.err.find(warning);
+  ASSERT_NE(first, std::string::npos) << without.err;
+  EXPECT_EQ(without.err.find(warning, first + 1), std::string::npos);
+  EXPECT_EQ(run_shell(run + " --no-cache").err, "");
+}
+
 TEST(Run, WarningsHeedTheEnvironment) {
   const ScratchFolder folder;
   ASSERT_TRUE(write_file_atomically(folder / "file", "").ok());

@@ -1,0 +1,49 @@
+// Level standard: every head dim, longer sequences, batch and heads beyond 65,535, and all
+// candidates of more head dim classes and of devices with less shared memory.
+#include <gtest/gtest.h>
+
+#include "generator/generator.h"
+#include "runtime/session_access.h"
+#include "tests/support/emulated_session.h"
+#include "tests/support/forward_run.h"
+#include "tests/support/shapes.h"
+
+namespace tilewright::testing {
+namespace {
+
+class ForwardStandard : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ForwardStandard, MatchesReference) {
+  EXPECT_EQ(run_and_verify({.problem = GetParam()}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, ForwardStandard, ::testing::ValuesIn(forward_standard()),
+                         [](const auto& test) { return test_name(test.param); });
+
+class CandidatesStandard : public ::testing::TestWithParam<std::tuple<const char*, std::string>> {};
+
+TEST_P(CandidatesStandard, AllMatchReference) {
+  const auto& [profile, text] = GetParam();
+  const std::string device = std::string("emulated:") + profile;
+  const Result<Problem> problem = Problem::parse(text);
+  ASSERT_TRUE(problem.ok()) << problem.error().to_string();
+  const Arch& arch = SessionAccess::device(shared_session(device)).arch();
+  for (const AnyConfig& config : candidates(*problem, arch)) {
+    EXPECT_EQ(run_and_verify({.device = device, .problem = text, .config = config}), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Standard, CandidatesStandard,
+    ::testing::Combine(
+        ::testing::Values("a100", "rtx3090"),
+        ::testing::Values("hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
+                          "hq1 hkv1 q97 k145 qk192 v128 fp16",
+                          "hq1 hkv1 q97 k97 qk256 v256 bf16 causal",
+                          "hq2 hkv1 q97 k145 qk64 v64 fp16 causal strided softcap=9")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));
+    });
+
+}  // namespace
+}  // namespace tilewright::testing
