@@ -260,16 +260,12 @@ const Instruction* set_max_registers(Warp& warp, const Instruction* i) {
   if (!gather(warp, i, warp.live, &result)) return result;
   const bool increases = (i->options & kRegistersIncrease) != 0;
   const uint32_t count = i->options & 0x3ff;
-  const auto bad = [&](std::string message) {
-    return fault(warp, i, {.kind = FaultKind::kIllegalInstruction, .message = std::move(message)});
-  };
-  if (count < 24 || count > 256 || count % 8 != 0) {
-    return bad(fmt::format("setmaxnreg {}: multiples of 8 from 24 to 256", count));
-  }
   if (warp.max_registers != 0 &&
       (increases ? count < warp.max_registers : count > warp.max_registers)) {
-    return bad(fmt::format("setmaxnreg.{} to {} from {}", increases ? "inc" : "dec", count,
-                           warp.max_registers));
+    return fault(warp, i,
+                 {.kind = FaultKind::kIllegalInstruction,
+                  .message = fmt::format("setmaxnreg.{} to {} from {}", increases ? "inc" : "dec",
+                                         count, warp.max_registers)});
   }
   warp.max_registers = count;
   return i + 1;

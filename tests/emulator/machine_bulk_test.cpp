@@ -171,6 +171,20 @@ TEST(BulkCopy, LoadsWhatTheBarrierThenShows) {
   });
 }
 
+// A loop around test_wait, which never suspends, sees the bytes too.
+TEST(BulkCopy, LandsForAPollingLoop) {
+  Inputs inputs{.in = random_bytes(8192, 9)};
+  std::string text = load_kernel(4112, true);
+  text.replace(text.find("mbarrier.try_wait"), 17, "mbarrier.test_wait");
+  under_every_schedule([&](LaunchSettings settings) {
+    settings.instruction_limit = 200'000;
+    const Ran ran = run(text, inputs, settings);
+    ASSERT_FALSE(ran.outcome.fault) << describe(ran.outcome);
+    EXPECT_EQ(ran.out[64], inputs.in[32]);
+    EXPECT_EQ(ran.out[4160], inputs.in[0]);
+  });
+}
+
 std::string store_kernel(std::string_view wait, std::string_view operation) {
   return kernel(std::string(kFill) + "  @!%p1 bra DONE;\n  " + std::string(operation) +
                 " [%rd2+16], [%r2+32], 4096;\n  cp.async.bulk.commit_group;\n" + std::string(wait) +
