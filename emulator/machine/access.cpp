@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "emulator/machine/async_copy.h"
+#include "emulator/machine/cluster.h"
 #include "emulator/machine/lane_kernels.h"
 
 namespace tilewright::emulator {
@@ -88,12 +89,26 @@ std::byte* global_lane(Warp& warp, const Instruction* i, uint64_t address, uint3
   return memory.host_base() + (address - kGlobalBase);
 }
 
+// The block of rank `rank`, null if there is none; one that has ended is a fault.
+const Block* owner_of(Warp& warp, const Instruction* i, uint32_t rank, uint64_t address,
+                      uint32_t lane) {
+  const Block& block = *warp.block;
+  if (rank == block.cluster_rank) return &block;
+  const std::vector<Block*>& blocks = block.cluster->blocks;
+  if (rank >= blocks.size()) return nullptr;
+  if (blocks[rank]->is_finished()) {
+    refuse(warp, i, FaultKind::kOutOfBounds, lane, address,
+           fmt::format("access to shared address {:#x} of the block with rank {}, which has ended",
+                       address, rank));
+  }
+  return blocks[rank];
+}
+
 std::byte* shared_lane(Warp& warp, const Instruction* i, uint64_t address, uint32_t bytes,
                        AccessKind kind, uint32_t lane) {
   const Block& block = *warp.block;
-  const auto rank = static_cast<uint32_t>(address >> 24);
-  const Block* owner = rank == block.cluster_rank ? &block : nullptr;
-  if (owner == nullptr && rank < block.cluster.size()) owner = block.cluster[rank];
+  const Block* owner = owner_of(warp, i, static_cast<uint32_t>(address >> 24), address, lane);
+  if (warp.block->fault) return nullptr;
   const uint64_t offset = (address & 0xffffff) - warp.launch->shared_base;
   const uint64_t size = warp.launch->shared_bytes;
   if (owner == nullptr || offset >= size || bytes > size - offset) {
@@ -264,6 +279,42 @@ std::byte* resolve_lane(Warp& warp, const Instruction* i, StateSpace space, uint
     default:
       return global_lane(warp, i, address, bytes, kind, lane);
   }
+}
+
+uint64_t lane_address(const Warp& warp, const AddressForm& form, uint32_t lane) {
+  if (form.is_wide) return warp.at<uint64_t>(form.base)[lane] + static_cast<uint64_t>(form.offset);
+  return (warp.at<uint32_t>(form.base)[lane] + static_cast<uint64_t>(form.offset)) & 0xffffffffu;
+}
+
+SharedPlace resolve_place(Warp& warp, const Instruction* i, const AddressForm& form, uint32_t bytes,
+                          uint32_t alignment, uint32_t lane) {
+  uint64_t address = lane_address(warp, form, lane);
+  if (address % alignment != 0) {
+    refuse(warp, i, FaultKind::kMisaligned, lane, address,
+           fmt::format("shared address {:#x}, which is not a multiple of {}", address, alignment));
+    return {};
+  }
+  // A wide register may hold a generic address, whatever the space written.
+  if (address - kSharedWindow < kSharedWindowBytes) {
+    address -= kSharedWindow;
+  } else if (form.space == StateSpace::kGeneric || address >= kSharedWindowBytes) {
+    refuse(warp, i, FaultKind::kOutOfBounds, lane, address,
+           fmt::format("{:#x} is no address of shared memory", address));
+    return {};
+  }
+  const auto rank = static_cast<uint32_t>(address >> 24);
+  const Block* owner = owner_of(warp, i, rank, address, lane);
+  if (warp.block->fault) return {};
+  const uint64_t offset = (address & 0xffffff) - warp.launch->shared_base;
+  const uint64_t size = warp.launch->shared_bytes;
+  const bool foreign = form.space == StateSpace::kShared && owner != warp.block;
+  if (owner == nullptr || foreign || offset >= size || bytes > size - offset) {
+    refuse(warp, i, FaultKind::kOutOfBounds, lane, address,
+           fmt::format("{} bytes at shared address {:#x}: the block has {} bytes at {:#x}", bytes,
+                       address, size, warp.shared_low));
+    return {};
+  }
+  return {const_cast<Block*>(owner), static_cast<uint32_t>(offset)};
 }
 
 std::byte* resolve_unaligned(Warp& warp, const Instruction* i, uint64_t address, uint32_t bytes,

@@ -26,6 +26,13 @@ bool resolve(Warp& warp, const Instruction* i, const MemoryForm& form, Slot addr
 std::byte* resolve_lane(Warp& warp, const Instruction* i, ptx::StateSpace space, uint64_t address,
                         uint32_t bytes, AccessKind kind, uint32_t lane);
 
+// One lane's address of an operand that is not the instruction's only one.
+uint64_t lane_address(const Warp& warp, const AddressForm& form, uint32_t lane);
+// The place in shared memory of the cluster that a lane's operand names, `bytes` bytes at a
+// multiple of `alignment`; its block is null with a fault recorded. Observers are not asked.
+SharedPlace resolve_place(Warp& warp, const Instruction* i, const AddressForm& form, uint32_t bytes,
+                          uint32_t alignment, uint32_t lane);
+
 // One lane of global memory: `bytes` bytes, of any number, at a multiple of `alignment`.
 std::byte* resolve_unaligned(Warp& warp, const Instruction* i, uint64_t address, uint32_t bytes,
                              uint32_t alignment, AccessKind kind, uint32_t lane);

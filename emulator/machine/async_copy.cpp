@@ -50,6 +50,7 @@ void complete_where(Warp& warp, const Choose& choose) {
 }  // namespace
 
 void issue_copy(Warp& warp, const PendingCopy& copy) {
+  ++warp.copy_sequence;
   const bool at_once = warp.launch->schedule == Schedule::kEager;
   if (at_once) {
     land(warp, copy, copy.mask);
@@ -62,6 +63,7 @@ void issue_copy(Warp& warp, const PendingCopy& copy) {
   }
   warp.copies.push_back(copy);
   warp.copies.back().group = warp.copy_group;
+  warp.copies.back().sequence = warp.copy_sequence;
   if (at_once) warp.copies.back().landed = copy.mask;
 }
 
@@ -87,6 +89,11 @@ void wait_copies(Warp& warp, uint32_t newest) {
 void wait_all_copies(Warp& warp) {
   complete_where(warp, [&](const PendingCopy&) { return warp.mask; });
   commit_copies(warp);
+}
+
+void complete_copies_before(Warp& warp, uint32_t lanes, uint64_t sequence) {
+  complete_where(warp,
+                 [&](const PendingCopy& copy) { return copy.sequence <= sequence ? lanes : 0u; });
 }
 
 void land_some(Warp& warp) {

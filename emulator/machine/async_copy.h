@@ -16,6 +16,8 @@ void commit_copies(Warp& warp);
 void wait_copies(Warp& warp, uint32_t newest);
 // cp.async.wait_all: everything, committed or not.
 void wait_all_copies(Warp& warp);
+// Lands the copies of `lanes` with a lower sequence number (cp.async.mbarrier.arrive).
+void complete_copies_before(Warp& warp, uint32_t lanes, uint64_t sequence);
 // At a seeded moment: lands some of what is in flight.
 void land_some(Warp& warp);
 // The copy whose bytes [offset, offset + bytes) of shared memory are in flight, null if none.

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "emulator/machine/async_copy.h"
+#include "emulator/machine/cluster.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -79,10 +80,28 @@ std::string_view wait_name(GroupState state) {
       return "waits for the rest of its warp at aligned barrier";
     case GroupState::kAtCluster:
       return "waits at the cluster barrier";
+    case GroupState::kAtMbarrier:
+      return "waits for the";
+    case GroupState::kAtWarpgroup:
+      return "waits for the other warps of its warpgroup";
     case GroupState::kReady:
       break;
   }
   return "is ready";
+}
+
+// What a group waits for, where it has a number or an address.
+std::string waited_object(const Block& block, const LaneGroup& group) {
+  switch (group.state) {
+    case GroupState::kAtBarrier:
+    case GroupState::kBarrierLanes:
+      return fmt::format(" {}", group.wait_id);
+    case GroupState::kAtMbarrier:
+      if (group.wait_id == kAnyMbarrier) return " mbarriers of its lanes";
+      return fmt::format(" {}", describe_mbarrier(block, group.wait_id));
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -99,6 +118,7 @@ void Block::start(Launch& shared_launch, uint64_t linear_index, uint64_t* block_
   instructions = 0;
   clock = 0;
   next_warp = 0;
+  mbarriers.clear();
   random = Random(request.settings.seed * 0x9e3779b97f4a7c15u + linear);
   instruction_limit = request.settings.instruction_limit;
 
@@ -115,6 +135,8 @@ void Block::start(Launch& shared_launch, uint64_t linear_index, uint64_t* block_
       local_bytes == 0 ? nullptr : aligned(local_storage, local_bytes * 32 * num_warps);
   if (stacks != nullptr) std::memset(stacks, 0xff, local_bytes * 32 * num_warps);
   warps.resize(num_warps);
+  warpgroups.clear();
+  warpgroups.resize(num_warps / 4);
   for (uint32_t i = 0; i < num_warps; ++i) {
     Warp& warp = warps[i];
     warp.block = this;
@@ -153,7 +175,11 @@ bool Block::step() {
     const auto used = static_cast<uint64_t>(std::max<int64_t>(budget - warp.budget, 0));
     instructions += used;
     clock += used;
-    if (random_order) land_some(warp);
+    if (random_order) {
+      land_some(warp);
+      land_some_bulk(*cluster);
+      run_some_products(*this);
+    }
     if (instruction_limit != 0 && instructions > instruction_limit && !fault && !finished(warp)) {
       const Instruction* at = warp.has_group        ? warp.pc
                               : warp.parked.empty() ? warp.frame->function->code.data()
@@ -166,6 +192,7 @@ bool Block::step() {
     }
   }
   if (random_order) next_warp = random.below(count);
+  if (!progress && !fault) progress = unblock_block(*this);
   return progress && !fault;
 }
 
@@ -236,13 +263,10 @@ void Block::report_deadlock() {
         warp.mask = group.mask;
         warp.pc = at;
       }
-      parties += fmt::format(
-          "{}warp {} lanes {:#010x} {}{} at {}", parties.empty() ? "" : "; ", warp.index,
-          group.mask, wait_name(group.state),
-          group.state == GroupState::kAtBarrier || group.state == GroupState::kBarrierLanes
-              ? fmt::format(" {}", group.wait_id)
-              : "",
-          describe_instruction(warp, *group.frame, *at));
+      parties +=
+          fmt::format("{}warp {} lanes {:#010x} {}{} at {}", parties.empty() ? "" : "; ",
+                      warp.index, group.mask, wait_name(group.state), waited_object(*this, group),
+                      describe_instruction(warp, *group.frame, *at));
     }
     for (const Rejoin* rejoin : warp.waiting_rejoins) {
       parties +=

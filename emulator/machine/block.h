@@ -4,12 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/arch.h"
+#include "emulator/machine/mbarrier.h"
 #include "emulator/machine/warp.h"
+#include "emulator/machine/warpgroup.h"
 #include "emulator/observers/observer.h"
 
 namespace tilewright::emulator {
@@ -70,10 +73,12 @@ struct Block {
   Dim3 index;
   uint64_t linear = 0;
   uint32_t cluster_rank = 0;
-  std::vector<Block*> cluster;  // by rank; empty without a cluster
+  Cluster* cluster = nullptr;   // never null while it runs
   std::byte* shared = nullptr;  // shared_bytes of them
   std::vector<Warp> warps;
   std::array<Barrier, 16> barriers;
+  std::map<uint32_t, Mbarrier> mbarriers;  // those that live, by offset in shared memory
+  std::vector<Warpgroup> warpgroups;
   std::vector<std::byte> registers;
   std::vector<std::byte> shared_storage;
   std::vector<std::byte> local_storage;

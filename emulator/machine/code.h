@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/instructions/mma.h"
+#include "emulator/instructions/wgmma_descriptor.h"
 #include "emulator/machine/program.h"
 #include "emulator/ptx/ast.h"
 
@@ -122,6 +123,38 @@ struct MatrixForm {
   std::vector<Slot> d, a, b, c;
 };
 
+// wgmma.mma_async.
+struct WarpgroupForm {
+  WgmmaForm form;
+  std::vector<Slot> d, a;  // a: empty if descriptor_a names it
+  Slot descriptor_a = kNoSlot;
+  Slot descriptor_b = kNoSlot;
+  Slot scale = kNoSlot;  // predicate
+  bool scale_negated = false;
+  bool negate_a = false, negate_b = false;
+  Major major_a = Major::kK, major_b = Major::kK;
+};
+
+// One address operand of an instruction that has several.
+struct AddressForm {
+  Slot base = kNoSlot;
+  int64_t offset = 0;
+  bool is_wide = true;
+  ptx::StateSpace space = ptx::StateSpace::kGeneric;
+};
+
+// Bulk copies, st.async, red.async.
+struct BulkForm {
+  AddressForm destination, source, barrier;  // source: a tensor copy's map comes in `map`
+  AddressForm map;
+  std::vector<Slot> coordinates;  // of a tensor copy
+  std::vector<Slot> values;       // of st.async and red.async
+  Slot size = kNoSlot;
+  Slot mask = kNoSlot;  // .multicast::cluster
+  ptx::Op op = ptx::Op::kNone;
+  ptx::Type type = ptx::Type::kB8;
+};
+
 // Comparisons with a boolean combination or a packed type, lop3 with a predicate.
 struct PredicateForm {
   Slot p = kNoSlot;  // kNoSlot: `_` or absent
@@ -177,6 +210,8 @@ struct KernelCode {
   std::vector<uint8_t> constants;       // splat arrays, 64-byte aligned offsets
   std::vector<MemoryForm> memory_forms;
   std::vector<MatrixForm> matrix_forms;
+  std::vector<WarpgroupForm> warpgroup_forms;
+  std::vector<BulkForm> bulk_forms;
   std::vector<CallForm> calls;
   std::vector<PredicateForm> predicate_forms;
   std::vector<LaneForm> lane_forms;

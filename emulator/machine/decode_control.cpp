@@ -281,8 +281,8 @@ bool FunctionDecoder::is_ignored() const {
     case Opcode::kFence:
     case Opcode::kFenceMbarrierInit:
     case Opcode::kFenceProxyAlias:
-    case Opcode::kFenceProxyAsync:
     case Opcode::kFenceProxyAsyncGeneric:
+    case Opcode::kFenceProxyTensormap:
     case Opcode::kMembar:
     case Opcode::kMembarProxyAlias:
     case Opcode::kPrefetch:
@@ -290,8 +290,6 @@ bool FunctionDecoder::is_ignored() const {
     case Opcode::kDiscard:
     case Opcode::kApplypriority:
     case Opcode::kPmevent:
-    case Opcode::kSetmaxnregDec:
-    case Opcode::kSetmaxnregInc:
     case Opcode::kGriddepcontrolWait:
     case Opcode::kGriddepcontrolLaunchDependents:
     case Opcode::kCreatepolicyCvt:

@@ -234,9 +234,15 @@ Status FunctionDecoder::instruction() {
     case Opcode::kRed:
       return atomic(o, false);
     case Opcode::kCvta:
+      return address_conversion(o);
     case Opcode::kMapa:
     case Opcode::kGetctarank:
-      return address_conversion(o);
+    case Opcode::kBarrierClusterArrive:
+    case Opcode::kBarrierClusterWait:
+    case Opcode::kSetmaxnregDec:
+    case Opcode::kSetmaxnregInc:
+    case Opcode::kFenceProxyAsync:
+      return cluster_operation(o);
     case Opcode::kIsspacep:
       return address_test(o);
     case Opcode::kLdmatrix:
@@ -259,6 +265,16 @@ Status FunctionDecoder::instruction() {
       return set(o);
     case Opcode::kLop3:
       return lop3(o);
+    default:
+      break;
+  }
+  switch (ptx::family(current_->opcode)) {
+    case ptx::Family::kMbarrier:
+      return mbarrier(o);
+    case ptx::Family::kBulkCopy:
+      return bulk_copy(o);
+    case ptx::Family::kWgmma:
+      return warpgroup_product(o);
     default:
       break;
   }

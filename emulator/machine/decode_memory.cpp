@@ -227,9 +227,6 @@ Status FunctionDecoder::address_conversion(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
   const Type type = m.type();
   const bool wide = is_wide(type);
-  if (current_->opcode == Opcode::kMapa || current_->opcode == Opcode::kGetctarank) {
-    return unsupported("clusters are not built");
-  }
   if (!wide) return unsupported("generic addresses have 64 bits");
   const Slot from = source(o[1], type);
   if (from == kNoSlot) return unsupported();

@@ -111,6 +111,12 @@ class FunctionDecoder {
   std::vector<ptx::Operand> elements_of(const ptx::Operand& operand) const;
   Result<ptx::StateSpace> access_space(const ptx::Operand& address, ptx::StateSpace written) const;
 
+  Status mbarrier(Operands o);  // decode_hopper.cpp
+  Status cluster_operation(Operands o);
+  Status bulk_copy(Operands o);
+  Status warpgroup_product(Operands o);
+  Result<AddressForm> address_form(const ptx::Operand& operand, ptx::StateSpace space);
+
   Status branch(Operands o);  // decode_control.cpp
   Status indexed_branch(Operands o);
   Status call(Operands o);

@@ -117,4 +117,46 @@ const Instruction* copy_wait(Warp& warp, const Instruction* i);  // options: new
 const Instruction* copy_wait_all(Warp& warp, const Instruction* i);
 enum CopyOption : uint32_t { kCopySize = 1, kCopyIgnore = 2, kCopyNegated = 4 };
 
+// ---- mbarrier; a: address, extra: MemoryForm, b: count, bytes, parity or state, d: result ----
+const Instruction* mbarrier_init(Warp& warp, const Instruction* i);
+const Instruction* mbarrier_inval(Warp& warp, const Instruction* i);
+const Instruction* mbarrier_transactions(Warp& warp, const Instruction* i);  // options: kind
+const Instruction* mbarrier_arrive(Warp& warp, const Instruction* i);
+const Instruction* mbarrier_test(Warp& warp, const Instruction* i);
+const Instruction* mbarrier_try(Warp& warp, const Instruction* i);
+const Instruction* mbarrier_pending_count(Warp& warp, const Instruction* i);  // a: state
+const Instruction* mbarrier_after_copies(Warp& warp, const Instruction* i);
+enum MbarrierOption : uint32_t {
+  kMbarrierParity = 1,
+  kMbarrierExpect = 2,
+  kMbarrierDrop = 4,
+  kMbarrierNoComplete = 8,
+  kMbarrierComplete = 16,     // complete_tx, else expect_tx
+  kMbarrierNoIncrement = 32,  // cp.async.mbarrier.arrive.noinc
+};
+
+// ---- clusters, registers, fences ----
+const Instruction* map_address(Warp& warp, const Instruction* i);  // d = mapa(a, b)
+const Instruction* rank_of_address(Warp& warp, const Instruction* i);
+enum MapOption : uint32_t { kMapWide = 1, kMapGeneric = 2 };
+const Instruction* cluster_arrive(Warp& warp, const Instruction* i);  // options: kBarrierAligned
+const Instruction* cluster_wait(Warp& warp, const Instruction* i);
+const Instruction* set_max_registers(Warp& warp, const Instruction* i);  // options: count
+inline constexpr uint32_t kRegistersIncrease = 0x400;
+const Instruction* fence_async_proxy(Warp& warp, const Instruction* i);
+
+// ---- bulk copies; extra: BulkForm ----
+const Instruction* bulk_load(Warp& warp, const Instruction* i);
+const Instruction* bulk_store(Warp& warp, const Instruction* i);
+const Instruction* bulk_push(Warp& warp, const Instruction* i);
+const Instruction* store_async(Warp& warp, const Instruction* i);
+const Instruction* bulk_commit(Warp& warp, const Instruction* i);
+const Instruction* bulk_wait(Warp& warp, const Instruction* i);  // options: newest << 1 | read
+
+// ---- wgmma ----
+const Instruction* wgmma_fence(Warp& warp, const Instruction* i);
+const Instruction* wgmma_multiply(Warp& warp, const Instruction* i);  // extra: WarpgroupForm
+const Instruction* wgmma_commit(Warp& warp, const Instruction* i);
+const Instruction* wgmma_wait(Warp& warp, const Instruction* i);  // options: newest
+
 }  // namespace tilewright::emulator::execute

@@ -6,10 +6,11 @@
 #include "emulator/instructions/float.h"
 #include "emulator/instructions/float16.h"
 #include "emulator/machine/access.h"
+#include "emulator/machine/atomic.h"
 #include "emulator/machine/block.h"
 #include "emulator/machine/execute.h"
 
-namespace tilewright::emulator::execute {
+namespace tilewright::emulator {
 namespace {
 
 using ptx::Op;
@@ -115,6 +116,24 @@ U update(std::byte* cell, bool atomic, Type type, Op op, bool flushes, U b, U c)
   return old;
 }
 
+}  // namespace
+
+uint64_t update_cell(std::byte* cell, const CellUpdate& how, uint64_t b, uint64_t c) {
+  switch (ptx::type_bits(how.type)) {
+    case 64:
+      return update<uint64_t>(cell, how.host_atomic, how.type, how.op, how.flushes, b, c);
+    case 32:
+      return update<uint32_t>(cell, how.host_atomic, how.type, how.op, how.flushes,
+                              static_cast<uint32_t>(b), static_cast<uint32_t>(c));
+    default:
+      return update<uint16_t>(cell, how.host_atomic, how.type, how.op, how.flushes,
+                              static_cast<uint16_t>(b), static_cast<uint16_t>(c));
+  }
+}
+
+namespace execute {
+namespace {
+
 uint64_t read_lane(Warp& warp, Slot slot, size_t lane, bool wide) {
   return wide ? warp.at<uint64_t>(slot)[lane] : uint64_t{warp.at<uint32_t>(slot)[lane]};
 }
@@ -140,18 +159,11 @@ const Instruction* atomic(Warp& warp, const Instruction* i) {
       const Slot* slots = &form.values[n * size_t{3}];
       const uint64_t b = read_lane(warp, slots[1], lane, wide);
       const uint64_t c = slots[2] == kNoSlot ? 0 : read_lane(warp, slots[2], lane, wide);
-      uint64_t old = 0;
       // Single-precision atomics flush subnormals in global memory, not in shared memory.
-      const bool flushes = !in_block;
-      if (form.element_bytes == 8) {
-        old = update<uint64_t>(cell, host_atomic, form.type, form.op, flushes, b, c);
-      } else if (form.element_bytes == 4) {
-        old = update<uint32_t>(cell, host_atomic, form.type, form.op, flushes,
-                               static_cast<uint32_t>(b), static_cast<uint32_t>(c));
-      } else {
-        old = update<uint16_t>(cell, host_atomic, form.type, form.op, flushes,
-                               static_cast<uint16_t>(b), static_cast<uint16_t>(c));
-      }
+      const uint64_t old = update_cell(
+          cell,
+          {.type = form.type, .op = form.op, .flushes = !in_block, .host_atomic = host_atomic}, b,
+          c);
       if (slots[0] == kNoSlot) continue;
       if (wide) {
         warp.at<uint64_t>(slots[0])[lane] = old;
@@ -163,4 +175,5 @@ const Instruction* atomic(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-}  // namespace tilewright::emulator::execute
+}  // namespace execute
+}  // namespace tilewright::emulator

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "core/check.h"
-#include "emulator/machine/block.h"
+#include "emulator/machine/cluster.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -67,100 +67,138 @@ struct Worker {
   explicit Worker(const KernelCode& kernel) : block_counts(2 * kernel.blocks.size()) {}
 };
 
-void start_block(Block& block, Launch& launch, uint64_t linear, Worker& worker) {
-  if (launch.request->settings.observers != ObserverLevel::kOff) {
-    block.observer = make_memory_observer(launch, launch.shared_bytes);
+// The blocks of one cluster, which run together; without clusters one block.
+struct Unit {
+  Cluster cluster;
+  std::vector<Block> blocks;
+  bool is_idle = true;
+};
+
+void start_unit(Unit& unit, Launch& launch, uint64_t index, Worker& worker) {
+  unit.is_idle = false;
+  unit.cluster.blocks.clear();
+  for (Block& block : unit.blocks) unit.cluster.blocks.push_back(&block);
+  for (uint32_t rank = 0; rank < unit.blocks.size(); ++rank) {
+    Block& block = unit.blocks[rank];
+    block.cluster = &unit.cluster;
+    block.cluster_rank = rank;
+    if (launch.request->settings.observers != ObserverLevel::kOff) {
+      block.observer = make_memory_observer(launch, launch.shared_bytes);
+    }
+    block.start(launch, block_of_cluster(launch, index, rank), worker.block_counts.data());
+    ++worker.blocks;
   }
-  block.start(launch, linear, worker.block_counts.data());
-  ++worker.blocks;
+  start_cluster(unit.cluster, unit.blocks[0].random.next());
 }
 
-// Runs one block, or the blocks of one cluster, to the end.
-void run_group(std::vector<Block>& group, Board& board) {
+enum class UnitState : uint8_t { kRunning, kBlocked, kFinished, kFaulted };
+
+UnitState fail(Unit& unit, Board& board) {
+  for (Block& block : unit.blocks) {
+    board.keep_text(block);
+    if (block.fault) board.post(block.linear, std::move(*block.fault));
+  }
+  return UnitState::kFaulted;
+}
+
+bool has_fault(const Unit& unit) {
+  return std::any_of(unit.blocks.begin(), unit.blocks.end(),
+                     [](const Block& block) { return block.fault.has_value(); });
+}
+
+// One turn of every block.
+UnitState step_unit(Unit& unit, Board& board) {
+  bool progress = false;
+  bool all_finished = true;
+  for (Block& block : unit.blocks) {
+    if (block.is_finished()) continue;
+    progress |= block.step();
+    if (has_fault(unit)) return fail(unit, board);
+    if (!block.is_finished()) {
+      all_finished = false;
+    } else if (!finish_block(block)) {
+      return fail(unit, board);
+    }
+  }
+  if (!all_finished) return progress ? UnitState::kRunning : UnitState::kBlocked;
+  for (Block& block : unit.blocks) board.keep_text(block);
+  unit.is_idle = true;
+  return UnitState::kFinished;
+}
+
+void report_deadlock(Unit& unit, Board& board) {
+  for (Block& block : unit.blocks) {
+    if (block.is_finished()) continue;
+    block.report_deadlock();
+    fail(unit, board);
+    return;
+  }
+}
+
+// Runs the blocks of one cluster to the end.
+void run_unit(Unit& unit, Board& board) {
   while (true) {
-    bool progress = false;
-    bool all_finished = true;
-    for (Block& block : group) {
-      if (block.is_finished()) continue;
-      progress |= block.step();
-      if (block.fault) {
-        board.post(block.linear, std::move(*block.fault));
-        return;
-      }
-      all_finished &= block.is_finished();
-    }
-    if (all_finished) return;
-    if (progress) continue;
-    for (Block& block : group) {
-      if (block.is_finished()) continue;
-      block.report_deadlock();
-      board.post(block.linear, std::move(*block.fault));
-      return;
-    }
+    const UnitState state = step_unit(unit, board);
+    if (state == UnitState::kFinished || state == UnitState::kFaulted) return;
+    if (state == UnitState::kRunning || unblock_cluster(unit.cluster)) continue;
+    return report_deadlock(unit, board);
   }
 }
 
 void run_independent(Launch& launch, Worker& worker, std::atomic<uint64_t>& next, uint64_t count,
                      Board& board) {
-  std::vector<Block> group(cluster_size(launch));
+  Unit unit;
+  unit.blocks = std::vector<Block>(cluster_size(launch));
   while (true) {
     const uint64_t index = next.fetch_add(1);
     if (index >= count) return;
-    for (uint32_t rank = 0; rank < group.size(); ++rank) {
-      group[rank].cluster_rank = rank;
-      start_block(group[rank], launch, block_of_cluster(launch, index, rank), worker);
-    }
-    if (board.is_moot(group[0].linear)) return;
-    run_group(group, board);
-    for (Block& block : group) board.keep_text(block);
+    start_unit(unit, launch, index, worker);
+    if (board.is_moot(unit.blocks[0].linear)) return;
+    run_unit(unit, board);
   }
 }
 
-// All blocks that fit the device at once take turns; a finished one makes room for the next.
+// All clusters that fit the device at once take turns; a finished one makes room for the next.
 void run_communicating(Launch& launch, Worker& worker, Board& board) {
   const LaunchRequest& request = *launch.request;
   const int per_sm = std::max(
       1, blocks_per_sm(launch.kernel->attributes, launch.arch,
                        static_cast<uint32_t>(request.block.count()), request.dynamic_shared_bytes));
-  const uint64_t total = request.grid.count();
-  const uint64_t resident = std::min<uint64_t>(
-      total, static_cast<uint64_t>(per_sm) * static_cast<uint64_t>(launch.arch.num_sms));
-  std::vector<Block> blocks(resident);
+  const uint64_t size = cluster_size(launch);
+  const uint64_t total = request.grid.count() / size;
+  const uint64_t fit = static_cast<uint64_t>(per_sm) * static_cast<uint64_t>(launch.arch.num_sms);
+  std::vector<Unit> units(std::min<uint64_t>(total, std::max<uint64_t>(fit / size, 1)));
+  for (Unit& unit : units) unit.blocks = std::vector<Block>(size);
   uint64_t next = 0;
   uint64_t finished = 0;
   uint64_t instructions = 0;
   const uint64_t limit = request.settings.instruction_limit;
-  std::vector<bool> idle(resident, true);
   while (finished < total) {
     bool progress = false;
-    for (size_t i = 0; i < resident; ++i) {
-      Block& block = blocks[i];
-      if (idle[i]) {
+    for (Unit& unit : units) {
+      if (unit.is_idle) {
         if (next == total) continue;
-        start_block(block, launch, next++, worker);
-        idle[i] = false;
+        start_unit(unit, launch, next++, worker);
       }
-      const uint64_t before = block.instructions;
-      if (limit != 0) block.instruction_limit = before + (limit - std::min(limit, instructions));
-      progress |= block.step();
-      instructions += block.instructions - before;
-      if (block.fault) {
-        board.keep_text(block);
-        return board.post(block.linear, std::move(*block.fault));
+      uint64_t before = 0;
+      for (Block& block : unit.blocks) {
+        before += block.instructions;
+        if (limit != 0) {
+          block.instruction_limit = block.instructions + (limit - std::min(limit, instructions));
+        }
       }
-      if (block.is_finished()) {
-        board.keep_text(block);
-        idle[i] = true;
-        ++finished;
-        progress = true;
-      }
+      const UnitState state = step_unit(unit, board);
+      if (state == UnitState::kFaulted) return;
+      for (const Block& block : unit.blocks) instructions += block.instructions;
+      instructions -= before;
+      finished += state == UnitState::kFinished ? 1 : 0;
+      progress |= state != UnitState::kBlocked;
     }
-    if (!progress) {
-      for (size_t i = 0; i < resident; ++i) {
-        if (idle[i]) continue;
-        blocks[i].report_deadlock();
-        return board.post(blocks[i].linear, std::move(*blocks[i].fault));
-      }
+    if (progress) continue;
+    for (Unit& unit : units) progress |= !unit.is_idle && unblock_cluster(unit.cluster);
+    if (progress) continue;
+    for (Unit& unit : units) {
+      if (!unit.is_idle) return report_deadlock(unit, board);
     }
   }
 }
@@ -216,13 +254,11 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
   Board board;
   std::vector<Worker> workers;
   const uint64_t clusters = request.grid.count() / cluster_size(launch);
-  if (kernel.attributes.communicates && cluster_size(launch) == 1) {
+  if (kernel.attributes.communicates) {
     workers.emplace_back(kernel);
     run_communicating(launch, workers[0], board);
   } else {
-    const uint64_t wanted = kernel.attributes.communicates
-                                ? 1
-                                : static_cast<uint64_t>(std::max(1, request.settings.host_threads));
+    const auto wanted = static_cast<uint64_t>(std::max(1, request.settings.host_threads));
     const auto threads = static_cast<size_t>(std::min(wanted, clusters));
     launch.parallel = threads > 1;
     for (size_t i = 0; i < threads; ++i) workers.emplace_back(kernel);

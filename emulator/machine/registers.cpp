@@ -88,6 +88,7 @@ class Liveness {
     for (uint32_t b = 0; b < blocks; ++b) scan_block(b);
     solve();
     extend();
+    extend_to_waits();
   }
 
   bool is_used(uint32_t reg) const { return first_[reg] != kNoIndex; }
@@ -177,6 +178,34 @@ class Liveness {
           }
           if (((out >> n) & 1) != 0)
             last_[reg] = std::max(last_[reg], block.first + block.count - 1);
+        }
+      }
+    }
+  }
+
+  // A wgmma's accumulators and A registers are in use until the wait_group that covers it: the next
+  // one of 0, or else the function's end. On the way round a loop they are, from its start on.
+  void extend_to_waits() {
+    const auto count = static_cast<uint32_t>(function_.instructions.size());
+    for (uint32_t i = 0; i < count; ++i) {
+      const ptx::Instruction& product = function_.instructions[i];
+      if (product.opcode != ptx::Opcode::kWgmmaMmaAsync) continue;
+      uint32_t first = i;
+      uint32_t last = i + 1;
+      for (; last < count; ++last) {
+        const ptx::Instruction& later = function_.instructions[last];
+        const auto operands = function_.operands(later);
+        if (later.opcode == ptx::Opcode::kWgmmaWaitGroup && operands[0].value == 0) break;
+        if (later.opcode == ptx::Opcode::kBra) first = std::min(first, operands[0].index);
+      }
+      last = std::min(last, count - 1);
+      const auto operands = function_.operands(product);
+      for (size_t n = 0; n < 2; ++n) {
+        if (operands[n].kind != OperandKind::kVector) continue;
+        for (const Operand& element : function_.elements(operands[n])) {
+          if (element.kind != OperandKind::kRegister) continue;
+          first_[element.index] = std::min(first_[element.index], first);
+          last_[element.index] = std::max(last_[element.index], last);
         }
       }
     }

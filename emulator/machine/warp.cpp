@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/check.h"
-#include "emulator/machine/block.h"
+#include "emulator/machine/cluster.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -159,7 +159,13 @@ void start_warp(Warp& warp, std::byte* registers, uint32_t live) {
   warp.bounds_low = 0;
   warp.bounds_high = 0;
   warp.gathered = false;
-  warp.cluster_arrived = false;
+  warp.copy_sequence = 0;
+  warp.bulk_group.fill(0);
+  warp.timed_out = 0;
+  warp.cluster_arrived = 0;
+  warp.cluster_released = 0;
+  warp.max_registers = 0;
+  warp.async_fences = 0;
   const FunctionCode& entry = warp.launch->kernel->functions[0];
   Frame* frame = new_frame(warp);
   frame->registers = registers;
@@ -206,6 +212,17 @@ const Instruction* park(Warp& warp, const Instruction* pc, GroupState state, uin
   group.wait_mask = wait_mask;
   group.wait_id = wait_id;
   warp.parked.push_back(group);
+  return group_gone(warp);
+}
+
+const Instruction* park_to_repeat(Warp& warp, const Instruction* at, GroupState state,
+                                  uint32_t wait_id) {
+  if (!warp.gathered) return park(warp, at, state, 0, wait_id);
+  for (LaneGroup& group : warp.parked) {
+    if (group.state != GroupState::kGathering || group.pc != at) continue;
+    group.state = state;
+    group.wait_id = wait_id;
+  }
   return group_gone(warp);
 }
 
@@ -282,6 +299,8 @@ const Instruction* exit_lanes(Warp& warp, uint32_t lanes, const Instruction* nex
     }
   }
   barrier_after_exit(*warp.block);
+  cluster_barrier_after_arrival(*warp.block->cluster);
+  ++warp.block->cluster->events;
   // Groups that gather lanes may have waited for these alone: let them look again.
   for (LaneGroup& group : warp.parked) {
     if (group.state == GroupState::kGathering || group.state == GroupState::kWarpSync ||
@@ -393,6 +412,12 @@ bool gather(Warp& warp, const Instruction* instruction, uint32_t membership,
   }
   *result = group_gone(warp);
   return false;
+}
+
+bool release_rejoin_early(Warp& warp) {
+  if (warp.waiting_rejoins.empty()) return false;
+  release_early(warp, warp.waiting_rejoins.back());
+  return true;
 }
 
 void release_from_barrier(Warp& warp, uint32_t id) {

@@ -16,9 +16,12 @@
 namespace tilewright::emulator {
 
 struct Block;
+struct Cluster;
 struct Launch;
 
 inline constexpr uint32_t kFullMask = 0xffffffffu;
+// wait_id of lanes that wait for several mbarriers.
+inline constexpr uint32_t kAnyMbarrier = 0xffffffffu;
 
 // One activation of a function by a group of lanes.
 struct Frame {
@@ -48,6 +51,8 @@ enum class GroupState : uint8_t {
   kBarrierLanes,  // at an unaligned barrier wait_id, waiting for the rest of the warp
   kAligned,       // at an .aligned barrier, waiting for the rest to come to it or to exit
   kAtCluster,     // at barrier.cluster.wait
+  kAtMbarrier,    // at a try_wait of the mbarrier with offset wait_id
+  kAtWarpgroup,   // at a wgmma.wait_group, for other warps of the warpgroup
 };
 
 struct LaneGroup {
@@ -71,6 +76,7 @@ struct PendingCopy {
   uint32_t mask = 0;    // lanes that have not waited
   uint32_t landed = 0;  // of them, those whose bytes have moved already
   uint32_t bytes = 0;
+  uint64_t sequence = 0;
   const Instruction* instruction = nullptr;
   std::array<uint32_t, 32> to{};  // offset in the block's shared memory
   std::array<const std::byte*, 32> from{};
@@ -121,7 +127,14 @@ struct Warp {
 
   std::vector<PendingCopy> copies;
   std::array<uint32_t, 32> copy_group{};  // commits so far
-  bool cluster_arrived = false;
+  uint64_t copy_sequence = 0;             // cp.async issued so far
+  std::array<uint32_t, 32> bulk_group{};  // commits of bulk groups so far
+  uint32_t timed_out = 0;                 // lanes whose try_wait gives up
+  // barrier.cluster, per lane: arrived in the current phase; phase complete, not waited yet.
+  uint32_t cluster_arrived = 0;
+  uint32_t cluster_released = 0;
+  uint32_t max_registers = 0;  // by setmaxnreg, 0: as launched
+  uint64_t async_fences = 0;   // fence.proxy.async executed
 
   template <class T>
   T* at(Slot slot) const {
@@ -143,6 +156,10 @@ inline bool finished(const Warp& warp) { return warp.live == 0; }
 // The running group waits at `pc` in `state`; it is no longer running.
 const Instruction* park(Warp& warp, const Instruction* pc, GroupState state, uint32_t wait_mask,
                         uint32_t wait_id);
+// The same for an instruction that may have been gathered: its groups execute it again, each, when
+// they are released.
+const Instruction* park_to_repeat(Warp& warp, const Instruction* at, GroupState state,
+                                  uint32_t wait_id);
 // Lanes of the running group split between two places; `rejoin_at` null: they never meet.
 const Instruction* diverge(Warp& warp, uint32_t taken, const Instruction* taken_at,
                            const Instruction* other_at, const Instruction* rejoin_at);
@@ -158,6 +175,8 @@ const Instruction* return_lanes(Warp& warp, uint32_t lanes, const Instruction* n
 // holds exactly the executing lanes). False: parked, or, through `result`, already executed.
 bool gather(Warp& warp, const Instruction* instruction, uint32_t membership,
             const Instruction** result);
+// Lanes that wait at a rejoin point go on without the others. False: none wait.
+bool release_rejoin_early(Warp& warp);
 // A group that waits at block barrier `id` may go on.
 void release_from_barrier(Warp& warp, uint32_t id);
 

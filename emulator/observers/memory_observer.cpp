@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "emulator/machine/async_copy.h"
-#include "emulator/machine/block.h"
+#include "emulator/machine/cluster.h"
 #include "emulator/observers/observer.h"
 
 namespace tilewright::emulator {
@@ -78,6 +78,11 @@ class MemoryObserver : public Observer {
       if (copy == nullptr) continue;
       other = fmt::format("copied by warp {} at {}", owner.index,
                           describe_instruction(owner, *warp.frame, *copy->instruction));
+    }
+    const BulkCopy* bulk = find_bulk_in_flight(*warp.block, static_cast<uint32_t>(byte), 1);
+    if (bulk != nullptr) {
+      other = fmt::format("copied by warp {} at {}", bulk->warp->index,
+                          describe_instruction(*bulk->warp, *bulk->frame, *bulk->instruction));
     }
     fault(warp, &at,
           {.kind = FaultKind::kAsynchronous,

@@ -4,8 +4,12 @@ tw_add_test(emulator_machine_test
     machine_async_test.cpp
     machine_control_test.cpp
     machine_fault_test.cpp
+    machine_bulk_test.cpp
+    machine_cluster_test.cpp
     machine_forms_test.cpp
+    machine_mbarrier_test.cpp
     machine_memory_test.cpp
     machine_support.cpp
+    machine_wgmma_test.cpp
     ptx_form_text.cpp
   DEPENDS tw_emulator_machine)

@@ -14,25 +14,11 @@
 namespace tilewright::emulator::test {
 namespace {
 
-// Waits for issue 3: the asynchronous half of Hopper.
-bool is_hopper(ptx::Opcode opcode) {
-  switch (ptx::family(opcode)) {
-    case ptx::Family::kWgmma:
-    case ptx::Family::kBulkCopy:
-    case ptx::Family::kMbarrier:
-      return true;
-    default:
-      break;
-  }
-  const std::string_view name = ptx::to_string(opcode);
-  return name == "barrier.cluster.arrive" || name == "barrier.cluster.wait" || name == "mapa" ||
-         name == "getctarank" || name == "fence.proxy.tensormap::generic";
-}
-
 // Not built, and rare in code that compilers emit.
 bool is_rare(ptx::Opcode opcode, const ptx::Modifiers& modifiers) {
   const std::string_view name = ptx::to_string(opcode);
   if (name == "alloca" || name == "stacksave" || name == "stackrestore") return true;
+  if (name == "tensormap.replace" || name == "tensormap.cp_fenceproxy") return true;
   if (name == "cvta" || name == "isspacep") return modifiers.type() == ptx::Type::kU32;
   return name == "atom" && modifiers.type() == ptx::Type::kB128;
 }
@@ -43,7 +29,6 @@ TEST(Forms, EveryAcceptedFormLoadsAndRuns) {
   int count = 0;
   for (int n = 0; n < ptx::kNumOpcodes; ++n) {
     const auto opcode = static_cast<ptx::Opcode>(n);
-    if (is_hopper(opcode)) continue;
     for (const ptx::Form& form : ptx::forms(opcode)) {
       ptx::enumerate(form, [&](const ptx::Modifiers& modifiers, const std::string& mnemonic) {
         for (const bool with_optional : {false, true}) {

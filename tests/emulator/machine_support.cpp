@@ -55,7 +55,8 @@ void Machine::read(DeviceAddress from, void* to, size_t bytes) {
 }
 
 LaunchOutcome Machine::run(std::string_view name, Dim3 grid, Dim3 block, const Arguments& arguments,
-                           const LaunchSettings& settings, uint32_t dynamic_shared_bytes) {
+                           const LaunchSettings& settings, uint32_t dynamic_shared_bytes,
+                           Dim3 cluster) {
   if (modules_.empty()) return {};
   LaunchRequest request;
   request.module = modules_.back().get();
@@ -66,6 +67,7 @@ LaunchOutcome Machine::run(std::string_view name, Dim3 grid, Dim3 block, const A
   }
   request.grid = grid;
   request.block = block;
+  request.cluster = cluster;
   request.dynamic_shared_bytes = dynamic_shared_bytes;
   request.parameters = arguments.bytes();
   request.settings = settings;

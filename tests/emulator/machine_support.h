@@ -59,7 +59,8 @@ class Machine {
 
   // Runs kernel `name` of the module loaded last.
   LaunchOutcome run(std::string_view name, Dim3 grid, Dim3 block, const Arguments& arguments,
-                    const LaunchSettings& settings = {}, uint32_t dynamic_shared_bytes = 0);
+                    const LaunchSettings& settings = {}, uint32_t dynamic_shared_bytes = 0,
+                    Dim3 cluster = {});
 
  private:
   void write(DeviceAddress to, const void* from, size_t bytes);
@@ -70,6 +71,19 @@ class Machine {
   std::unique_ptr<DeviceMemory> memory_;
   std::vector<std::unique_ptr<LoadedModule>> modules_;
 };
+
+// Every schedule, `random` with several seeds: calls check(settings) under each.
+template <class Check>
+void under_every_schedule(Check&& check) {
+  LaunchSettings settings;
+  for (const Schedule schedule : {Schedule::kEager, Schedule::kLazy, Schedule::kRandom}) {
+    settings.schedule = schedule;
+    for (settings.seed = 0; settings.seed < (schedule == Schedule::kRandom ? 8u : 1u);
+         ++settings.seed) {
+      check(settings);
+    }
+  }
+}
 
 // The report, or "no fault": for failure messages.
 std::string describe(const LaunchOutcome& outcome);
