@@ -10,4 +10,8 @@ cmake -S "$source/examples" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$com
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
 cmake --build "$work/build"
+# An installed library looks for NVRTC in the loader's folders and the toolkit's; where there is no
+# toolkit, name the one that tools/setup.sh fetched.
+fetched=$(ls "$source"/build/cuda/lib/libnvrtc.so.1[23] 2>/dev/null | head -n 1)
+if [ -n "$fetched" ]; then export TILEWRIGHT_NVRTC="$fetched"; fi
 TILEWRIGHT_DEVICE=emulated:a100 TILEWRIGHT_CACHE_DIR="$work/cache" "$work/build/first_kernel"
