@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "core/check.h"
@@ -293,16 +294,20 @@ std::shared_ptr<const AllocationTable> DeviceMemory::snapshot() const {
 void DeviceMemory::mark_written(DeviceAddress address, uint64_t bytes) {
   uint64_t bit = address - kGlobalBase;
   const uint64_t end = bit + bytes;
-  for (; bit < end && (bit & 7) != 0; ++bit) {
-    shadow_[bit >> 3] = static_cast<uint8_t>(shadow_[bit >> 3] | (1u << (bit & 7)));
-  }
+  // Blocks on other host threads may write neighbours that share a shadow byte.
+  const auto mark_bit = [this](uint64_t index) {
+    const std::atomic_ref<uint8_t> byte(shadow_[index >> 3]);
+    const auto mask = static_cast<uint8_t>(1u << (index & 7));
+    if ((byte.load(std::memory_order_relaxed) & mask) == 0) {
+      byte.fetch_or(mask, std::memory_order_relaxed);
+    }
+  };
+  for (; bit < end && (bit & 7) != 0; ++bit) mark_bit(bit);
   if (bit < end) {
     std::memset(shadow_ + (bit >> 3), 0xff, (end - bit) >> 3);
     bit += (end - bit) & ~uint64_t{7};
   }
-  for (; bit < end; ++bit) {
-    shadow_[bit >> 3] = static_cast<uint8_t>(shadow_[bit >> 3] | (1u << (bit & 7)));
-  }
+  for (; bit < end; ++bit) mark_bit(bit);
 }
 
 void DeviceMemory::stop_tracking() {
