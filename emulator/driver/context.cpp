@@ -52,7 +52,9 @@ CUresult make_context(Device& device, unsigned flags, unsigned api_version, bool
   {
     const std::lock_guard lock(device.mutex);
     if (device.memory == nullptr) {
-      auto memory = DeviceMemory::create(device.profile.memory_bytes);
+      const auto ordinal = static_cast<uint64_t>(device.ordinal);
+      auto memory = DeviceMemory::create(device.profile.memory_bytes, 0,
+                                         kGlobalBase + ordinal * kDeviceStride);
       if (!memory.ok()) return refuse(CUDA_ERROR_OUT_OF_MEMORY, "{}", memory.error().message);
       device.memory = *std::move(memory);
     }

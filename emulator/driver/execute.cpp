@@ -10,8 +10,9 @@ namespace {
 
 // One end of a copy: host bytes, or an address in a device's memory.
 struct Endpoint {
-  DeviceMemory* memory = nullptr;  // null: host
-  uint64_t address = 0;            // of the region's first byte
+  Device* device = nullptr;  // null: host
+  DeviceMemory* memory = nullptr;
+  uint64_t address = 0;  // of the region's first byte
   uint64_t row_pitch = 0;
   uint64_t plane_pitch = 0;
 };
@@ -23,10 +24,6 @@ struct EndpointFields {
   size_t x, y, z, pitch, height;
 };
 
-bool is_device_address(const DeviceMemory& memory, uint64_t address) {
-  return address >= kGlobalBase && address - kGlobalBase < memory.span_bytes();
-}
-
 // Bytes from the first to one past the last of the region; false if that overflows 64 bits.
 bool extent_of(const Endpoint& end, const CUDA_MEMCPY3D& region, uint64_t* bytes) {
   uint64_t rows = 0, planes = 0;
@@ -36,7 +33,7 @@ bool extent_of(const Endpoint& end, const CUDA_MEMCPY3D& region, uint64_t* bytes
          !__builtin_add_overflow(*bytes, region.WidthInBytes, bytes);
 }
 
-CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, DeviceMemory* memory,
+CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, Device* device,
                  const char* name, Endpoint* end) {
   uint64_t address = fields.device;
   switch (fields.type) {
@@ -44,10 +41,10 @@ CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, Devi
       address = reinterpret_cast<uint64_t>(fields.host);
       break;
     case CU_MEMORYTYPE_DEVICE:
-      end->memory = memory;
+      end->device = device;
       break;
     case CU_MEMORYTYPE_UNIFIED:
-      if (is_device_address(*memory, address)) end->memory = memory;
+      end->device = Driver::instance().device_of(address);
       break;
     case CU_MEMORYTYPE_ARRAY:
       return refuse(CUDA_ERROR_NOT_SUPPORTED, "copy with a CUarray as its {}", name);
@@ -55,6 +52,7 @@ CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, Devi
       return refuse(CUDA_ERROR_INVALID_VALUE, "copy: memory type {} of the {}",
                     static_cast<int>(fields.type), name);
   }
+  if (end->device != nullptr) end->memory = end->device->memory.get();
   end->row_pitch = fields.pitch != 0 ? fields.pitch : region.WidthInBytes + fields.x;
   const uint64_t plane_rows = fields.height != 0 ? fields.height : region.Height + fields.y;
   uint64_t row = 0, plane = 0, extent = 0;
@@ -76,7 +74,7 @@ CUresult resolve(const EndpointFields& fields, const CUDA_MEMCPY3D& region, Devi
   }
   if (end->memory != nullptr && !end->memory->contains(end->address, extent)) {
     return refuse(CUDA_ERROR_INVALID_VALUE, "copy: {} of {} bytes at {:#x}: {}", name, extent,
-                  end->address, end->memory->describe(end->address));
+                  end->address, describe_address(*end->device, end->address));
   }
   return CUDA_SUCCESS;
 }
@@ -103,10 +101,10 @@ CUresult run(const Copy& copy) {
   Endpoint from, to;
   TW_DRIVER_TRY(resolve({region.srcMemoryType, region.srcHost, region.srcDevice, region.srcXInBytes,
                          region.srcY, region.srcZ, region.srcPitch, region.srcHeight},
-                        region, copy.source_device->memory.get(), "source", &from));
+                        region, copy.source_device, "source", &from));
   TW_DRIVER_TRY(resolve({region.dstMemoryType, region.dstHost, region.dstDevice, region.dstXInBytes,
                          region.dstY, region.dstZ, region.dstPitch, region.dstHeight},
-                        region, copy.target_device->memory.get(), "target", &to));
+                        region, copy.target_device, "target", &to));
   for (size_t z = 0; z < region.Depth; ++z) {
     for (size_t y = 0; y < region.Height; ++y) {
       const uint64_t source = from.address + z * from.plane_pitch + y * from.row_pitch;
@@ -131,7 +129,8 @@ CUresult run(Context& context, const Fill& fill) {
   if (overflows || (params.height > 1 && params.pitch < row) || params.dst % size != 0 ||
       (params.height > 1 && params.pitch % size != 0) || !memory.contains(params.dst, extent)) {
     return refuse(CUDA_ERROR_INVALID_VALUE, "fill of {} x {} elements of {} bytes at {:#x}: {}",
-                  params.width, params.height, size, params.dst, memory.describe(params.dst));
+                  params.width, params.height, size, params.dst,
+                  describe_address(*context.device, params.dst));
   }
   for (size_t y = 0; y < params.height; ++y) {
     const Status filled =
@@ -184,7 +183,10 @@ CUresult run(Context& context, const KernelLaunch& launch) {
   const LaunchOutcome outcome = run_launch(request, arch, *context.device->memory);
   Driver::instance().add_counters(outcome.counters);
   if (outcome.fault) {
-    Driver::instance().set_report(outcome.fault->to_string());
+    std::string report = outcome.fault->to_string();
+    const std::string foreign = foreign_owner(*context.device, outcome.fault->address);
+    if (!foreign.empty()) report += foreign + "\n";
+    Driver::instance().set_report(std::move(report));
     CUresult none = CUDA_SUCCESS;
     context.fault.compare_exchange_strong(none, error_of(outcome.fault->kind));
   }

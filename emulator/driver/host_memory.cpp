@@ -36,8 +36,11 @@ struct PointerFacts {
   int ordinal = 0;
 };
 
-PointerFacts facts_of(Device& device, CUdeviceptr pointer) {
+// A device pointer is known on every device.
+PointerFacts facts_of(Device& current, CUdeviceptr pointer) {
   Driver& driver = Driver::instance();
+  Device* owner = driver.device_of(pointer);
+  Device& device = owner != nullptr ? *owner : current;
   const std::lock_guard lock(driver.allocation_mutex);
   PointerFacts facts;
   facts.ordinal = device.ordinal;

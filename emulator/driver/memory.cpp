@@ -25,7 +25,7 @@ CUresult free_at(Device& device, CUdeviceptr address) {
     const auto it = driver.device_allocations.find({&device, address});
     if (it == driver.device_allocations.end() || it->second.module_variable) {
       return refuse(CUDA_ERROR_INVALID_VALUE, "free of {:#x}: {}", address,
-                    device.memory->describe(address));
+                    describe_address(device, address));
     }
     driver.device_allocations.erase(it);
   }
@@ -35,6 +35,18 @@ CUresult free_at(Device& device, CUdeviceptr address) {
 }
 
 }  // namespace
+
+std::string foreign_owner(const Device& device, CUdeviceptr address) {
+  const Device* owner = Driver::instance().device_of(address);
+  if (owner == nullptr || owner == &device) return {};
+  return fmt::format("an address of device {} ({}), used on device {}", owner->ordinal,
+                     owner->profile.name, device.ordinal);
+}
+
+std::string describe_address(const Device& device, CUdeviceptr address) {
+  std::string foreign = foreign_owner(device, address);
+  return foreign.empty() ? device.memory->describe(address) : foreign;
+}
 
 CUresult allocate(Context& context, size_t bytes, CUmemoryPool pool, CUdeviceptr* address) {
   Driver& driver = Driver::instance();
@@ -155,7 +167,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr a
   const std::optional<Allocation> found = context->device->memory->find(address);
   if (!found) {
     return refuse(CUDA_ERROR_NOT_FOUND, "{:#x}: {}", address,
-                  context->device->memory->describe(address));
+                  describe_address(*context->device, address));
   }
   if (base != nullptr) *base = found->base;
   if (bytes != nullptr) *bytes = found->bytes;

@@ -75,4 +75,13 @@ Device* Driver::device(CUdevice ordinal) const {
   return devices[static_cast<size_t>(ordinal)].get();
 }
 
+Device* Driver::device_of(CUdeviceptr address) const {
+  if (address < kGlobalBase) return nullptr;
+  const uint64_t ordinal = (address - kGlobalBase) / kDeviceStride;
+  if (ordinal >= devices.size()) return nullptr;
+  Device& candidate = *devices[ordinal];
+  const std::lock_guard lock(candidate.mutex);
+  return candidate.memory != nullptr && candidate.memory->in_range(address) ? &candidate : nullptr;
+}
+
 }  // namespace tilewright::emulator::driver

@@ -82,6 +82,8 @@ class Driver {
   void reset_counters();
 
   Device* device(CUdevice ordinal) const;
+  // The device whose range of addresses holds `address`, allocated or not; null if there is none.
+  Device* device_of(CUdeviceptr address) const;
 
  private:
   Driver();
@@ -160,6 +162,10 @@ int blocks_per_sm(Function& function, int threads, size_t dynamic_shared_bytes);
 
 // --- memory (memory.cpp)
 
+// What lies at an address of the device; says so if it is one of another device.
+std::string describe_address(const Device& device, CUdeviceptr address);
+// Empty, or whose address it is.
+std::string foreign_owner(const Device& device, CUdeviceptr address);
 // Frees every device allocation that the predicate's owner held.
 void release_allocations_of(CUcontext owner);
 CUresult allocate(Context& context, size_t bytes, CUmemoryPool pool, CUdeviceptr* address);

@@ -86,7 +86,7 @@ std::byte* global_lane(Warp& warp, const Instruction* i, uint64_t address, uint3
   if (warp.observed && !observe_lane(warp, i, kind, AccessSpace::kGlobal, lane, bytes, address)) {
     return nullptr;
   }
-  return memory.host_base() + (address - kGlobalBase);
+  return memory.host_base() + (address - memory.base());
 }
 
 // The block of rank `rank`, null if there is none; one that has ended is a fault.
@@ -160,7 +160,8 @@ bool resolve_global(Warp& warp, const Instruction* i, uint64_t offset, Slot addr
   if (warp.observed && !observe(warp, i, kind, AccessSpace::kGlobal, warp.mask, bytes, addresses)) {
     return false;
   }
-  std::byte* base = warp.launch->memory->host_base() - kGlobalBase;
+  const DeviceMemory& memory = *warp.launch->memory;
+  std::byte* base = memory.host_base() - memory.base();
   for (size_t lane = 0; lane < 32; ++lane) out.lanes[lane] = base + addresses[lane];
   return true;
 }

@@ -96,7 +96,8 @@ void fill_outside(const TensorMap& map, std::byte* packed, uint32_t elements) {
 }
 
 std::byte* host(const BulkCopy& copy, uint64_t address) {
-  return copy.warp->launch->memory->host_base() + (address - kGlobalBase);
+  const DeviceMemory& memory = *copy.warp->launch->memory;
+  return memory.host_base() + (address - memory.base());
 }
 
 // Bytes [landed, end) of a load's box arrive: whole rows.

@@ -11,29 +11,6 @@ using ptx::OperandKind;
 using ptx::StateSpace;
 using ptx::Type;
 
-namespace {
-
-MatrixType wgmma_type(Type type) {
-  switch (type) {
-    case Type::kBf16:
-      return MatrixType::kBf16;
-    case Type::kTf32:
-      return MatrixType::kTf32;
-    case Type::kE4m3:
-      return MatrixType::kE4m3;
-    case Type::kE5m2:
-      return MatrixType::kE5m2;
-    case Type::kS8:
-      return MatrixType::kS8;
-    case Type::kU8:
-      return MatrixType::kU8;
-    default:
-      return MatrixType::kF16;
-  }
-}
-
-}  // namespace
-
 Status FunctionDecoder::mbarrier(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
   Instruction step = make(nullptr);
@@ -240,11 +217,9 @@ Status FunctionDecoder::warpgroup_product(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
   WarpgroupForm form;
   form.form.n = m.shape.n;
-  form.form.d = m.types[0] == Type::kF16   ? AccumulatorType::kF16
-                : m.types[0] == Type::kS32 ? AccumulatorType::kS32
-                                           : AccumulatorType::kF32;
-  form.form.a = wgmma_type(m.types[1]);
-  form.form.b = wgmma_type(m.types[2]);
+  form.form.d = accumulator_type(m.types[0]);
+  form.form.a = matrix_type(m.types[1]);
+  form.form.b = matrix_type(m.types[2]);
   form.form.saturate = m.has(Flag::kSatfinite);
   if (!is_legal(form.form)) return unsupported();
   for (const Operand& value : elements_of(o[0])) {

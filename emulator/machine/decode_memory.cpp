@@ -14,8 +14,6 @@ using ptx::StateSpace;
 using ptx::SymbolKind;
 using ptx::Type;
 
-namespace {
-
 MatrixType matrix_type(Type type) {
   switch (type) {
     case Type::kBf16:
@@ -39,8 +37,6 @@ AccumulatorType accumulator_type(Type type) {
   if (type == Type::kF16) return AccumulatorType::kF16;
   return type == Type::kS32 ? AccumulatorType::kS32 : AccumulatorType::kF32;
 }
-
-}  // namespace
 
 Result<StateSpace> FunctionDecoder::access_space(const Operand& operand, StateSpace written) const {
   if (operand.base != AddressBase::kSymbol) return written;

@@ -32,6 +32,10 @@ struct KernelContext {
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> function_shared;
 };
 
+// Of a matrix product's operands and result.
+MatrixType matrix_type(ptx::Type type);
+AccumulatorType accumulator_type(ptx::Type type);
+
 class FunctionDecoder {
  public:
   FunctionDecoder(KernelContext& context, uint32_t module_index, FunctionCode& code);

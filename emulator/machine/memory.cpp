@@ -73,7 +73,7 @@ std::string AllocationTable::describe(DeviceAddress address) const {
 }
 
 Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(int64_t capacity_bytes,
-                                                           int64_t cap_bytes) {
+                                                           int64_t cap_bytes, DeviceAddress base) {
   if (capacity_bytes <= 0 || cap_bytes < 0) {
     return make_error(ErrorCode::kInvalidArgument, "device memory of {} bytes with a cap of {}",
                       capacity_bytes, cap_bytes);
@@ -84,6 +84,11 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(int64_t capacity_byte
                                 : std::min(memory->capacity_, static_cast<uint64_t>(cap_bytes));
   // Twice the cap: room for guard gaps and for freed addresses that rest before they are reused.
   memory->span_ = round_up(memory->cap_ * 2 + (uint64_t{64} << 20), kPageBytes * 8);
+  memory->base_ = base;
+  if (base % kPageBytes != 0 || base >= kGlobalLimit || memory->span_ > kGlobalLimit - base) {
+    return make_error(ErrorCode::kInvalidArgument, "{} bytes of device addresses from {:#x} on",
+                      memory->span_, base);
+  }
   memory->host_ = static_cast<std::byte*>(reserve(memory->span_ + kPageBytes));
   memory->shadow_ = static_cast<uint8_t*>(reserve(memory->span_ / 8 + kPageBytes));
   if (memory->host_ == nullptr || memory->shadow_ == nullptr) {
@@ -109,7 +114,7 @@ DeviceMemory::~DeviceMemory() {
 
 DeviceAddress DeviceMemory::place(uint64_t bytes, uint64_t alignment) {
   const DeviceAddress base = round_up(fresh_, alignment);
-  const DeviceAddress limit = kGlobalBase + span_;
+  const DeviceAddress limit = base_ + span_;
   if (base < limit && bytes + kGuardBytes <= limit - base) {
     fresh_ = base + bytes + kGuardBytes;
     return base;
@@ -119,11 +124,11 @@ DeviceAddress DeviceMemory::place(uint64_t bytes, uint64_t alignment) {
 
 // The address range is used up: take the first run of freed addresses that is long enough.
 DeviceAddress DeviceMemory::place_among_freed(uint64_t bytes, uint64_t alignment) {
-  DeviceAddress from = kGlobalBase + kGuardBytes;
+  DeviceAddress from = base_ + kGuardBytes;
   for (size_t i = 0; i <= allocations_.size(); ++i) {
     const bool last = i == allocations_.size();
     if (!last && allocations_[i].state == AllocationState::kFreed) continue;
-    const DeviceAddress until = (last ? kGlobalBase + span_ : allocations_[i].base) - kGuardBytes;
+    const DeviceAddress until = (last ? base_ + span_ : allocations_[i].base) - kGuardBytes;
     const DeviceAddress base = round_up(from, alignment);
     if (base < until && until - base >= bytes) {
       std::erase_if(allocations_, [&](const Allocation& a) {
@@ -176,18 +181,18 @@ Status DeviceMemory::release(DeviceAddress base) {
   // Give the pages back and leave zeros and cleared shadow bits for a later tenant. Allocations
   // share no page with another one only by their guard gaps, so whole pages are dropped and the
   // rest is cleared.
-  std::byte* begin = host_ + (allocation.base - kGlobalBase);
-  const uint64_t first_page = round_up(allocation.base - kGlobalBase, kPageBytes);
-  const uint64_t last_page = (allocation.end() - kGlobalBase) / kPageBytes * kPageBytes;
+  std::byte* begin = host_ + (allocation.base - base_);
+  const uint64_t first_page = round_up(allocation.base - base_, kPageBytes);
+  const uint64_t last_page = (allocation.end() - base_) / kPageBytes * kPageBytes;
   if (first_page < last_page) {
-    std::memset(begin, 0, first_page - (allocation.base - kGlobalBase));
+    std::memset(begin, 0, first_page - (allocation.base - base_));
     madvise(host_ + first_page, last_page - first_page, MADV_DONTNEED);
-    std::memset(host_ + last_page, 0, allocation.end() - kGlobalBase - last_page);
+    std::memset(host_ + last_page, 0, allocation.end() - base_ - last_page);
   } else {
     std::memset(begin, 0, allocation.bytes);
   }
-  const uint64_t shadow_from = (allocation.base - kGlobalBase) / 8;
-  const uint64_t shadow_until = (allocation.end() - kGlobalBase + 7) / 8;
+  const uint64_t shadow_from = (allocation.base - base_) / 8;
+  const uint64_t shadow_until = (allocation.end() - base_ + 7) / 8;
   const uint64_t shadow_first = round_up(shadow_from, kPageBytes);
   const uint64_t shadow_last = shadow_until / kPageBytes * kPageBytes;
   if (shadow_first < shadow_last) {
@@ -222,7 +227,7 @@ std::byte* DeviceMemory::translate(DeviceAddress address, uint64_t bytes) const 
   const std::lock_guard lock(mutex_);
   const Allocation* found = find_live_locked(address);
   if (found == nullptr || bytes > found->end() - address) return nullptr;
-  return host_ + (address - kGlobalBase);
+  return host_ + (address - base_);
 }
 
 std::optional<Allocation> DeviceMemory::find(DeviceAddress address) const {
@@ -292,7 +297,7 @@ std::shared_ptr<const AllocationTable> DeviceMemory::snapshot() const {
 }
 
 void DeviceMemory::mark_written(DeviceAddress address, uint64_t bytes) {
-  uint64_t bit = address - kGlobalBase;
+  uint64_t bit = address - base_;
   const uint64_t end = bit + bytes;
   // Blocks on other host threads may write neighbours that share a shadow byte.
   const auto mark_bit = [this](uint64_t index) {

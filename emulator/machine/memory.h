@@ -21,8 +21,13 @@ namespace tilewright::emulator {
 using DeviceAddress = uint64_t;
 
 // Generic address windows. Global memory (with .const variables and kernel parameters inside it)
-// starts at kGlobalBase; shared memory of cluster rank r starts at kSharedWindow + (r << 24).
+// starts at kGlobalBase on the first device and kDeviceStride further on each next one, so that no
+// address means something on two devices; shared memory of cluster rank r starts at kSharedWindow +
+// (r << 24).
 inline constexpr DeviceAddress kGlobalBase = 0x7'0000'0000;
+inline constexpr uint64_t kDeviceStride = uint64_t{1} << 40;
+// Below where a host program's own addresses start, so that a copy can tell the two apart.
+inline constexpr DeviceAddress kGlobalLimit = uint64_t{1} << 46;
 inline constexpr DeviceAddress kSharedWindow = 0x7'f000'0000'0000;
 inline constexpr uint64_t kSharedWindowBytes = uint64_t{16} << 24;
 inline constexpr DeviceAddress kLocalWindow = 0x7'e000'0000'0000;
@@ -72,9 +77,10 @@ class AllocationTable {
 class DeviceMemory {
  public:
   // `capacity_bytes`: what the device has; `cap_bytes`: what may be allocated in all (0: capacity).
-  // kOutOfMemory if the host refuses even the address range.
-  static Result<std::unique_ptr<DeviceMemory>> create(int64_t capacity_bytes,
-                                                      int64_t cap_bytes = 0);
+  // `base`: the first address, a multiple of 4096. kOutOfMemory if the host refuses even the
+  // address range, kInvalidArgument for a range beyond kGlobalLimit.
+  static Result<std::unique_ptr<DeviceMemory>> create(int64_t capacity_bytes, int64_t cap_bytes = 0,
+                                                      DeviceAddress base = kGlobalBase);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -112,15 +118,17 @@ class DeviceMemory {
   uint64_t allocated_bytes() const;
 
   // Where a launch's parameters lie: one read-only block of kParameterBytes, used launch by launch.
-  DeviceAddress parameter_block() const { return kGlobalBase + 4096; }
+  DeviceAddress parameter_block() const { return base_ + 4096; }
 
-  // For the machine. The host byte of kGlobalBase: any address of [kGlobalBase, kGlobalBase + span)
-  // is readable and writable host memory, so an unchecked access inside the span cannot crash.
+  // The first address; whether an address lies in this device's range, allocated or not.
+  DeviceAddress base() const { return base_; }
+  bool in_range(DeviceAddress address) const { return address - base_ < span_; }
+
+  // For the machine. The host byte of base(): any address of [base, base + span) is readable and
+  // writable host memory, so an unchecked access inside the span cannot crash.
   std::byte* host_base() const { return host_; }
-  uint64_t span_bytes() const { return span_; }
   std::shared_ptr<const AllocationTable> snapshot() const;
-  // Shadow bits, one per byte: bit (address - kGlobalBase) & 7 of shadow()[(address - kGlobalBase)
-  // >> 3].
+  // Shadow bits, one per byte: bit (address - base) & 7 of shadow()[(address - base) >> 3].
   uint8_t* shadow() const { return shadow_; }
   void mark_written(DeviceAddress address, uint64_t bytes);
   // Every live allocation counts as written from now on (a kernel is about to run unobserved).
@@ -134,6 +142,7 @@ class DeviceMemory {
   const Allocation* find_live_locked(DeviceAddress address) const;
   void remember_freed(DeviceAddress base);
 
+  DeviceAddress base_ = kGlobalBase;
   std::byte* host_ = nullptr;
   uint8_t* shadow_ = nullptr;
   uint64_t span_ = 0;

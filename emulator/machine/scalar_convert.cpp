@@ -10,15 +10,6 @@ using ptx::Modifiers;
 using ptx::Opcode;
 using ptx::Type;
 
-#define TW_UNARY(D, A, expression)                                                    \
-  [](void* d, const void* a, const void*, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes1<D, A>(d, a, [&](A x) { return expression; });                              \
-  }
-#define TW_BINARY(D, A, B, expression)                                                  \
-  [](void* d, const void* a, const void* b, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes2<D, A, B>(d, a, b, [&](A x, B y) { return expression; });                     \
-  }
-
 ConvertOptions convert_options(uint32_t o) {
   const FloatOptions options = float_options(o);
   return {.rounding = options.rounding,
@@ -44,29 +35,41 @@ template <class To>
 LaneKernel to_integer_kernel(Type from) {
   switch (from) {
     case Type::kU8:
-      return TW_UNARY(To, uint8_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, uint8_t>(
+          [](uint8_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kS8:
-      return TW_UNARY(To, int8_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, int8_t>(
+          [](int8_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kU16:
-      return TW_UNARY(To, uint16_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, uint16_t>(
+          [](uint16_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kS16:
-      return TW_UNARY(To, int16_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, int16_t>(
+          [](int16_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kU32:
-      return TW_UNARY(To, uint32_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, uint32_t>(
+          [](uint32_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kS32:
-      return TW_UNARY(To, int32_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, int32_t>(
+          [](int32_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kU64:
-      return TW_UNARY(To, uint64_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, uint64_t>(
+          [](uint64_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kS64:
-      return TW_UNARY(To, int64_t, convert_integer<To>(x, saturates(o)));
+      return unary<To, int64_t>(
+          [](int64_t x, uint32_t o) { return convert_integer<To>(x, saturates(o)); });
     case Type::kF32:
-      return TW_UNARY(To, float, to_integer<To>(x, rounding_of(o), float_options(o).ftz));
+      return unary<To, float>([](float x, uint32_t o) {
+        return to_integer<To>(x, rounding_of(o), float_options(o).ftz);
+      });
     case Type::kF64:
-      return TW_UNARY(To, double, to_integer<To>(x, rounding_of(o)));
+      return unary<To, double>(
+          [](double x, uint32_t o) { return to_integer<To>(x, rounding_of(o)); });
     case Type::kF16:
-      return TW_UNARY(To, Half, to_integer<To>(x, rounding_of(o)));
+      return unary<To, Half>([](Half x, uint32_t o) { return to_integer<To>(x, rounding_of(o)); });
     case Type::kBf16:
-      return TW_UNARY(To, Bfloat16, to_integer<To>(x, rounding_of(o)));
+      return unary<To, Bfloat16>(
+          [](Bfloat16 x, uint32_t o) { return to_integer<To>(x, rounding_of(o)); });
     default:
       return nullptr;
   }
@@ -77,13 +80,20 @@ template <class From, class Wide64>
 LaneKernel integer_to_float_kernel(Type to) {
   switch (to) {
     case Type::kF32:
-      return TW_UNARY(float, From, clamp_if(integer_to_f32(Wide64{x}, rounding_of(o)), o));
+      return unary<float, From>([](From x, uint32_t o) {
+        return clamp_if(integer_to_f32(Wide64{x}, rounding_of(o)), o);
+      });
     case Type::kF64:
-      return TW_UNARY(double, From, clamp_if(integer_to_f64(Wide64{x}, rounding_of(o)), o));
+      return unary<double, From>([](From x, uint32_t o) {
+        return clamp_if(integer_to_f64(Wide64{x}, rounding_of(o)), o);
+      });
     case Type::kF16:
-      return TW_UNARY(Half, From, clamp_if(integer_to_f16(Wide64{x}, rounding_of(o)), o));
+      return unary<Half, From>([](From x, uint32_t o) {
+        return clamp_if(integer_to_f16(Wide64{x}, rounding_of(o)), o);
+      });
     case Type::kBf16:
-      return TW_UNARY(Bfloat16, From, integer_to_bf16(Wide64{x}, rounding_of(o)));
+      return unary<Bfloat16, From>(
+          [](From x, uint32_t o) { return integer_to_bf16(Wide64{x}, rounding_of(o)); });
     default:
       return nullptr;
   }
@@ -115,24 +125,34 @@ LaneKernel from_integer(Type to, Type from) {
 LaneKernel from_f32(Type to, bool integral) {
   switch (to) {
     case Type::kF32:
-      if (integral) return TW_UNARY(float, float, round_to_integral(x, convert_options(o)));
-      return TW_UNARY(float, float, convert_same(x, convert_options(o)));
+      if (integral)
+        return unary<float, float>(
+            [](float x, uint32_t o) { return round_to_integral(x, convert_options(o)); });
+      return unary<float, float>(
+          [](float x, uint32_t o) { return convert_same(x, convert_options(o)); });
     case Type::kF64:
-      return TW_UNARY(double, float, clamp_if(static_cast<double>(flush_if(x, o)), o));
+      return unary<double, float>(
+          [](float x, uint32_t o) { return clamp_if(static_cast<double>(flush_if(x, o)), o); });
     case Type::kF16:
-      return TW_UNARY(Half, float, to_f16(x, convert_options(o)));
+      return unary<Half, float>([](float x, uint32_t o) { return to_f16(x, convert_options(o)); });
     case Type::kBf16:
-      return TW_UNARY(Bfloat16, float, to_bf16(x, convert_options(o)));
+      return unary<Bfloat16, float>(
+          [](float x, uint32_t o) { return to_bf16(x, convert_options(o)); });
     case Type::kTf32:
-      return TW_UNARY(uint32_t, float, to_tf32(x, convert_options(o)));
+      return unary<uint32_t, float>(
+          [](float x, uint32_t o) { return to_tf32(x, convert_options(o)); });
     case Type::kF16x2:
-      return TW_BINARY(uint32_t, float, float, to_f16x2(x, y, convert_options(o)));
+      return binary<uint32_t, float, float>(
+          [](float x, float y, uint32_t o) { return to_f16x2(x, y, convert_options(o)); });
     case Type::kBf16x2:
-      return TW_BINARY(uint32_t, float, float, to_bf16x2(x, y, convert_options(o)));
+      return binary<uint32_t, float, float>(
+          [](float x, float y, uint32_t o) { return to_bf16x2(x, y, convert_options(o)); });
     case Type::kE4m3x2:
-      return TW_BINARY(uint16_t, float, float, to_e4m3x2(x, y, relu_of(o)));
+      return binary<uint16_t, float, float>(
+          [](float x, float y, uint32_t o) { return to_e4m3x2(x, y, relu_of(o)); });
     case Type::kE5m2x2:
-      return TW_BINARY(uint16_t, float, float, to_e5m2x2(x, y, relu_of(o)));
+      return binary<uint16_t, float, float>(
+          [](float x, float y, uint32_t o) { return to_e5m2x2(x, y, relu_of(o)); });
     default:
       return nullptr;
   }
@@ -141,15 +161,19 @@ LaneKernel from_f32(Type to, bool integral) {
 LaneKernel from_f64(Type to, bool integral) {
   switch (to) {
     case Type::kF32:
-      return TW_UNARY(float, double, to_f32(x, convert_options(o)));
+      return unary<float, double>(
+          [](double x, uint32_t o) { return to_f32(x, convert_options(o)); });
     case Type::kF16:
-      return TW_UNARY(Half, double, to_f16(x, convert_options(o)));
+      return unary<Half, double>(
+          [](double x, uint32_t o) { return to_f16(x, convert_options(o)); });
     case Type::kBf16:
-      return TW_UNARY(Bfloat16, double, to_bf16(x, convert_options(o)));
+      return unary<Bfloat16, double>(
+          [](double x, uint32_t o) { return to_bf16(x, convert_options(o)); });
     case Type::kF64:
       if (integral)
-        return TW_UNARY(double, double, clamp_if(round_to_integral(x, rounding_of(o)), o));
-      return TW_UNARY(double, double, clamp_if(x, o));
+        return unary<double, double>(
+            [](double x, uint32_t o) { return clamp_if(round_to_integral(x, rounding_of(o)), o); });
+      return unary<double, double>([](double x, uint32_t o) { return clamp_if(x, o); });
     default:
       return nullptr;
   }
@@ -158,14 +182,20 @@ LaneKernel from_f64(Type to, bool integral) {
 LaneKernel from_f16(Type to, bool integral) {
   switch (to) {
     case Type::kF32:
-      return TW_UNARY(float, Half, clamp_if(flush_if(to_float(x), o), o));
+      return unary<float, Half>(
+          [](Half x, uint32_t o) { return clamp_if(flush_if(to_float(x), o), o); });
     case Type::kF64:
-      return TW_UNARY(double, Half, clamp_if(static_cast<double>(to_float(x)), o));
+      return unary<double, Half>(
+          [](Half x, uint32_t o) { return clamp_if(static_cast<double>(to_float(x)), o); });
     case Type::kBf16:
-      return TW_UNARY(Bfloat16, Half, to_bf16(to_float(x), convert_options(o)));
+      return unary<Bfloat16, Half>(
+          [](Half x, uint32_t o) { return to_bf16(to_float(x), convert_options(o)); });
     case Type::kF16:
-      if (integral) return TW_UNARY(Half, Half, clamp_if(round_to_integral(x, rounding_of(o)), o));
-      return TW_UNARY(Half, Half, clamp_if(float_options(o).ftz ? flush(x) : x, o));
+      if (integral)
+        return unary<Half, Half>(
+            [](Half x, uint32_t o) { return clamp_if(round_to_integral(x, rounding_of(o)), o); });
+      return unary<Half, Half>(
+          [](Half x, uint32_t o) { return clamp_if(float_options(o).ftz ? flush(x) : x, o); });
     default:
       return nullptr;
   }
@@ -174,15 +204,19 @@ LaneKernel from_f16(Type to, bool integral) {
 LaneKernel from_bf16(Type to) {
   switch (to) {
     case Type::kF32:
-      return TW_UNARY(float, Bfloat16, clamp_if(flush_if(to_float(x), o), o));
+      return unary<float, Bfloat16>(
+          [](Bfloat16 x, uint32_t o) { return clamp_if(flush_if(to_float(x), o), o); });
     case Type::kF64:
-      return TW_UNARY(double, Bfloat16, static_cast<double>(to_float(x)));
+      return unary<double, Bfloat16>(
+          [](Bfloat16 x, uint32_t) { return static_cast<double>(to_float(x)); });
     case Type::kF16:
-      return TW_UNARY(Half, Bfloat16, to_f16(to_float(x), convert_options(o)));
+      return unary<Half, Bfloat16>(
+          [](Bfloat16 x, uint32_t o) { return to_f16(to_float(x), convert_options(o)); });
     case Type::kBf16:
       // An integral value of 8 significant bits is exact in bf16.
-      return TW_UNARY(Bfloat16, Bfloat16,
-                      to_bf16(round_to_integral(to_float(x), convert_options(o))));
+      return unary<Bfloat16, Bfloat16>([](Bfloat16 x, uint32_t o) {
+        return to_bf16(round_to_integral(to_float(x), convert_options(o)));
+      });
     default:
       return nullptr;
   }
@@ -190,12 +224,20 @@ LaneKernel from_bf16(Type to) {
 
 LaneKernel packed_fp8(Type to, Type from) {
   if (from == Type::kF16x2) {
-    if (to == Type::kE4m3x2) return TW_UNARY(uint16_t, uint32_t, f16x2_to_e4m3x2(x, relu_of(o)));
-    if (to == Type::kE5m2x2) return TW_UNARY(uint16_t, uint32_t, f16x2_to_e5m2x2(x, relu_of(o)));
+    if (to == Type::kE4m3x2)
+      return unary<uint16_t, uint32_t>(
+          [](uint32_t x, uint32_t o) { return f16x2_to_e4m3x2(x, relu_of(o)); });
+    if (to == Type::kE5m2x2)
+      return unary<uint16_t, uint32_t>(
+          [](uint32_t x, uint32_t o) { return f16x2_to_e5m2x2(x, relu_of(o)); });
   }
   if (to == Type::kF16x2) {
-    if (from == Type::kE4m3x2) return TW_UNARY(uint32_t, uint16_t, e4m3x2_to_f16x2(x, relu_of(o)));
-    if (from == Type::kE5m2x2) return TW_UNARY(uint32_t, uint16_t, e5m2x2_to_f16x2(x, relu_of(o)));
+    if (from == Type::kE4m3x2)
+      return unary<uint32_t, uint16_t>(
+          [](uint16_t x, uint32_t o) { return e4m3x2_to_f16x2(x, relu_of(o)); });
+    if (from == Type::kE5m2x2)
+      return unary<uint32_t, uint16_t>(
+          [](uint16_t x, uint32_t o) { return e5m2x2_to_f16x2(x, relu_of(o)); });
   }
   return nullptr;
 }
@@ -248,9 +290,11 @@ LaneKernel choose(const Modifiers& m) {
 KernelChoice pack_kernel(const Modifiers& m) {
   switch (m.type()) {
     case Type::kU16:
-      return {TW_BINARY(uint32_t, int32_t, int32_t, convert_pack<uint16_t>(x, y))};
+      return {binary<uint32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, uint32_t) { return convert_pack<uint16_t>(x, y); })};
     case Type::kS16:
-      return {TW_BINARY(uint32_t, int32_t, int32_t, convert_pack<int16_t>(x, y))};
+      return {binary<uint32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, uint32_t) { return convert_pack<int16_t>(x, y); })};
     case Type::kU8:
       return {[](void* d, const void* a, const void* b, const void* c, uint32_t) {
         lanes3<uint32_t, int32_t, int32_t, uint32_t>(

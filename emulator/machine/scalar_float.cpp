@@ -12,41 +12,29 @@ using ptx::Modifiers;
 using ptx::Opcode;
 using ptx::Type;
 
-#define TW_UNARY(D, A, expression)                                                    \
-  [](void* d, const void* a, const void*, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes1<D, A>(d, a, [&](A x) { return expression; });                              \
-  }
-#define TW_BINARY(D, A, B, expression)                                                  \
-  [](void* d, const void* a, const void* b, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes2<D, A, B>(d, a, b, [&](A x, B y) { return expression; });                     \
-  }
-#define TW_TERNARY(D, A, B, C, expression)                                                \
-  [](void* d, const void* a, const void* b, const void* c, [[maybe_unused]] uint32_t o) { \
-    lanes3<D, A, B, C>(d, a, b, c, [&](A x, B y, C z) { return expression; });            \
-  }
-
 bool flushes(uint32_t o) { return float_options(o).ftz; }
 
 LaneKernel f32_approximate(Opcode opcode) {
   switch (opcode) {
     case Opcode::kRcp:
-      return TW_UNARY(float, float, rcp_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return rcp_approx(x, flushes(o)); });
     case Opcode::kSqrt:
-      return TW_UNARY(float, float, sqrt_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return sqrt_approx(x, flushes(o)); });
     case Opcode::kRsqrt:
-      return TW_UNARY(float, float, rsqrt_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return rsqrt_approx(x, flushes(o)); });
     case Opcode::kSin:
-      return TW_UNARY(float, float, sin_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return sin_approx(x, flushes(o)); });
     case Opcode::kCos:
-      return TW_UNARY(float, float, cos_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return cos_approx(x, flushes(o)); });
     case Opcode::kLg2:
-      return TW_UNARY(float, float, lg2_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return lg2_approx(x, flushes(o)); });
     case Opcode::kEx2:
-      return TW_UNARY(float, float, ex2_approx(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return ex2_approx(x, flushes(o)); });
     case Opcode::kTanh:
-      return TW_UNARY(float, float, tanh_approx(x));
+      return unary<float, float>([](float x, uint32_t) { return tanh_approx(x); });
     case Opcode::kDiv:
-      return TW_BINARY(float, float, float, div_approx(x, y, flushes(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return div_approx(x, y, flushes(o)); });
     default:
       return nullptr;
   }
@@ -55,31 +43,40 @@ LaneKernel f32_approximate(Opcode opcode) {
 LaneKernel f32_exact(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kAdd:
-      return TW_BINARY(float, float, float, add(x, y, float_options(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return add(x, y, float_options(o)); });
     case Opcode::kSub:
-      return TW_BINARY(float, float, float, sub(x, y, float_options(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return sub(x, y, float_options(o)); });
     case Opcode::kMul:
-      return TW_BINARY(float, float, float, mul(x, y, float_options(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return mul(x, y, float_options(o)); });
     case Opcode::kFma:
     case Opcode::kMad:
-      return TW_TERNARY(float, float, float, float, fma(x, y, z, float_options(o)));
+      return ternary<float, float, float, float>(
+          [](float x, float y, float z, uint32_t o) { return fma(x, y, z, float_options(o)); });
     case Opcode::kDiv:
-      if (m.has(Flag::kFull)) return TW_BINARY(float, float, float, div_full(x, y, flushes(o)));
-      return TW_BINARY(float, float, float, div(x, y, float_options(o)));
+      if (m.has(Flag::kFull))
+        return binary<float, float, float>(
+            [](float x, float y, uint32_t o) { return div_full(x, y, flushes(o)); });
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return div(x, y, float_options(o)); });
     case Opcode::kRcp:
-      return TW_UNARY(float, float, rcp(x, float_options(o)));
+      return unary<float, float>([](float x, uint32_t o) { return rcp(x, float_options(o)); });
     case Opcode::kSqrt:
-      return TW_UNARY(float, float, sqrt(x, float_options(o)));
+      return unary<float, float>([](float x, uint32_t o) { return sqrt(x, float_options(o)); });
     case Opcode::kMin:
-      return TW_BINARY(float, float, float, min(x, y, float_options(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return min(x, y, float_options(o)); });
     case Opcode::kMax:
-      return TW_BINARY(float, float, float, max(x, y, float_options(o)));
+      return binary<float, float, float>(
+          [](float x, float y, uint32_t o) { return max(x, y, float_options(o)); });
     case Opcode::kAbs:
-      return TW_UNARY(float, float, abs(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return abs(x, flushes(o)); });
     case Opcode::kNeg:
-      return TW_UNARY(float, float, neg(x, flushes(o)));
+      return unary<float, float>([](float x, uint32_t o) { return neg(x, flushes(o)); });
     case Opcode::kCopysign:
-      return TW_BINARY(float, float, float, copysign(x, y));
+      return binary<float, float, float>([](float x, float y, uint32_t) { return copysign(x, y); });
     default:
       return nullptr;
   }
@@ -88,33 +85,43 @@ LaneKernel f32_exact(Opcode opcode, const Modifiers& m) {
 LaneKernel f64_kernel(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kAdd:
-      return TW_BINARY(double, double, double, add(x, y, float_options(o).rounding));
+      return binary<double, double, double>(
+          [](double x, double y, uint32_t o) { return add(x, y, float_options(o).rounding); });
     case Opcode::kSub:
-      return TW_BINARY(double, double, double, sub(x, y, float_options(o).rounding));
+      return binary<double, double, double>(
+          [](double x, double y, uint32_t o) { return sub(x, y, float_options(o).rounding); });
     case Opcode::kMul:
-      return TW_BINARY(double, double, double, mul(x, y, float_options(o).rounding));
+      return binary<double, double, double>(
+          [](double x, double y, uint32_t o) { return mul(x, y, float_options(o).rounding); });
     case Opcode::kFma:
     case Opcode::kMad:
-      return TW_TERNARY(double, double, double, double, fma(x, y, z, float_options(o).rounding));
+      return ternary<double, double, double, double>([](double x, double y, double z, uint32_t o) {
+        return fma(x, y, z, float_options(o).rounding);
+      });
     case Opcode::kDiv:
-      return TW_BINARY(double, double, double, div(x, y, float_options(o).rounding));
+      return binary<double, double, double>(
+          [](double x, double y, uint32_t o) { return div(x, y, float_options(o).rounding); });
     case Opcode::kRcp:
-      if (m.has(Flag::kApprox)) return TW_UNARY(double, double, rcp_approx_ftz(x));
-      return TW_UNARY(double, double, rcp(x, float_options(o).rounding));
+      if (m.has(Flag::kApprox))
+        return unary<double, double>([](double x, uint32_t) { return rcp_approx_ftz(x); });
+      return unary<double, double>(
+          [](double x, uint32_t o) { return rcp(x, float_options(o).rounding); });
     case Opcode::kRsqrt:
-      return TW_UNARY(double, double, rsqrt_approx_ftz(x));
+      return unary<double, double>([](double x, uint32_t) { return rsqrt_approx_ftz(x); });
     case Opcode::kSqrt:
-      return TW_UNARY(double, double, sqrt(x, float_options(o).rounding));
+      return unary<double, double>(
+          [](double x, uint32_t o) { return sqrt(x, float_options(o).rounding); });
     case Opcode::kMin:
-      return TW_BINARY(double, double, double, min(x, y));
+      return binary<double, double, double>([](double x, double y, uint32_t) { return min(x, y); });
     case Opcode::kMax:
-      return TW_BINARY(double, double, double, max(x, y));
+      return binary<double, double, double>([](double x, double y, uint32_t) { return max(x, y); });
     case Opcode::kAbs:
-      return TW_UNARY(double, double, abs(x));
+      return unary<double, double>([](double x, uint32_t) { return abs(x); });
     case Opcode::kNeg:
-      return TW_UNARY(double, double, neg(x));
+      return unary<double, double>([](double x, uint32_t) { return neg(x); });
     case Opcode::kCopysign:
-      return TW_BINARY(double, double, double, copysign(x, y));
+      return binary<double, double, double>(
+          [](double x, double y, uint32_t) { return copysign(x, y); });
     default:
       return nullptr;
   }
@@ -138,67 +145,82 @@ template <class T>
 LaneKernel narrow_kernel(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kAdd:
-      return TW_BINARY(T, T, T, add(x, y, float_options(o)));
+      return binary<T, T, T>([](T x, T y, uint32_t o) { return add(x, y, float_options(o)); });
     case Opcode::kSub:
-      return TW_BINARY(T, T, T, sub(x, y, float_options(o)));
+      return binary<T, T, T>([](T x, T y, uint32_t o) { return sub(x, y, float_options(o)); });
     case Opcode::kMul:
-      return TW_BINARY(T, T, T, mul(x, y, float_options(o)));
+      return binary<T, T, T>([](T x, T y, uint32_t o) { return mul(x, y, float_options(o)); });
     case Opcode::kFma:
-      if (m.has(Flag::kOob)) return TW_TERNARY(T, T, T, T, fma_oob(x, y, z, float_options(o)));
-      return TW_TERNARY(T, T, T, T, fma(x, y, z, float_options(o)));
+      if (m.has(Flag::kOob))
+        return ternary<T, T, T, T>(
+            [](T x, T y, T z, uint32_t o) { return fma_oob(x, y, z, float_options(o)); });
+      return ternary<T, T, T, T>(
+          [](T x, T y, T z, uint32_t o) { return fma(x, y, z, float_options(o)); });
     case Opcode::kMin:
-      return TW_BINARY(T, T, T, min(x, y, float_options(o)));
+      return binary<T, T, T>([](T x, T y, uint32_t o) { return min(x, y, float_options(o)); });
     case Opcode::kMax:
-      return TW_BINARY(T, T, T, max(x, y, float_options(o)));
+      return binary<T, T, T>([](T x, T y, uint32_t o) { return max(x, y, float_options(o)); });
     case Opcode::kNeg:
-      return TW_UNARY(T, T, negate(x, flushes(o)));
+      return unary<T, T>([](T x, uint32_t o) { return negate(x, flushes(o)); });
     case Opcode::kAbs:
-      return TW_UNARY(T, T, magnitude(x, flushes(o)));
+      return unary<T, T>([](T x, uint32_t o) { return magnitude(x, flushes(o)); });
     case Opcode::kEx2:
-      return TW_UNARY(T, T, ex2_approx(x));
+      return unary<T, T>([](T x, uint32_t) { return ex2_approx(x); });
     case Opcode::kTanh:
-      return TW_UNARY(T, T, tanh_approx(x));
+      return unary<T, T>([](T x, uint32_t) { return tanh_approx(x); });
     default:
       return nullptr;
   }
 }
 
-#define TW_HALVES2(expression) \
-  TW_BINARY(uint32_t, uint32_t, uint32_t, map_halves<T>([&](T p, T q) { return expression; }, x, y))
-#define TW_HALVES1(expression) \
-  TW_UNARY(uint32_t, uint32_t, map_halves<T>([&](T p) { return expression; }, x))
+// The same for both halves of a packed pair.
+template <class T, class Function>
+LaneKernel halves1(Function) {
+  return unary<uint32_t, uint32_t>([](uint32_t x, uint32_t o) {
+    return map_halves<T>([o](T p) { return Function{}(p, o); }, x);
+  });
+}
+template <class T, class Function>
+LaneKernel halves2(Function) {
+  return binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t o) {
+    return map_halves<T>([o](T p, T q) { return Function{}(p, q, o); }, x, y);
+  });
+}
 
 template <class T>
 LaneKernel packed_kernel(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kAdd:
-      return TW_HALVES2(add(p, q, float_options(o)));
+      return halves2<T>([](T p, T q, uint32_t o) { return add(p, q, float_options(o)); });
     case Opcode::kSub:
-      return TW_HALVES2(sub(p, q, float_options(o)));
+      return halves2<T>([](T p, T q, uint32_t o) { return sub(p, q, float_options(o)); });
     case Opcode::kMul:
-      return TW_HALVES2(mul(p, q, float_options(o)));
+      return halves2<T>([](T p, T q, uint32_t o) { return mul(p, q, float_options(o)); });
     case Opcode::kFma:
       if (m.has(Flag::kOob)) {
-        return TW_TERNARY(
-            uint32_t, uint32_t, uint32_t, uint32_t,
-            map_halves<T>([&](T p, T q, T r) { return fma_oob(p, q, r, float_options(o)); }, x, y,
-                          z));
+        return ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+            [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+              return map_halves<T>(
+                  [&](T p, T q, T r) { return fma_oob(p, q, r, float_options(o)); }, x, y, z);
+            });
       }
-      return TW_TERNARY(
-          uint32_t, uint32_t, uint32_t, uint32_t,
-          map_halves<T>([&](T p, T q, T r) { return fma(p, q, r, float_options(o)); }, x, y, z));
+      return ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+          [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+            return map_halves<T>([&](T p, T q, T r) { return fma(p, q, r, float_options(o)); }, x,
+                                 y, z);
+          });
     case Opcode::kMin:
-      return TW_HALVES2(min(p, q, float_options(o)));
+      return halves2<T>([](T p, T q, uint32_t o) { return min(p, q, float_options(o)); });
     case Opcode::kMax:
-      return TW_HALVES2(max(p, q, float_options(o)));
+      return halves2<T>([](T p, T q, uint32_t o) { return max(p, q, float_options(o)); });
     case Opcode::kNeg:
-      return TW_HALVES1(negate(p, flushes(o)));
+      return halves1<T>([](T p, uint32_t o) { return negate(p, flushes(o)); });
     case Opcode::kAbs:
-      return TW_HALVES1(magnitude(p, flushes(o)));
+      return halves1<T>([](T p, uint32_t o) { return magnitude(p, flushes(o)); });
     case Opcode::kEx2:
-      return TW_HALVES1(ex2_approx(p));
+      return halves1<T>([](T p, uint32_t) { return ex2_approx(p); });
     case Opcode::kTanh:
-      return TW_HALVES1(tanh_approx(p));
+      return halves1<T>([](T p, uint32_t) { return tanh_approx(p); });
     default:
       return nullptr;
   }

@@ -13,34 +13,24 @@ using ptx::MulPart;
 using ptx::Opcode;
 using ptx::Type;
 
-// A kernel from an expression of x, y, z (values of T) and o (the options).
-#define TW_UNARY(D, A, expression)                                                    \
-  [](void* d, const void* a, const void*, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes1<D, A>(d, a, [&](A x) { return expression; });                              \
-  }
-#define TW_BINARY(D, A, B, expression)                                                  \
-  [](void* d, const void* a, const void* b, const void*, [[maybe_unused]] uint32_t o) { \
-    lanes2<D, A, B>(d, a, b, [&](A x, B y) { return expression; });                     \
-  }
-#define TW_TERNARY(D, A, B, C, expression)                                                \
-  [](void* d, const void* a, const void* b, const void* c, [[maybe_unused]] uint32_t o) { \
-    lanes3<D, A, B, C>(d, a, b, c, [&](A x, B y, C z) { return expression; });            \
-  }
-
 template <class T>
 LaneKernel multiply(Opcode opcode, const Modifiers& m) {
   const bool is_mad = opcode == Opcode::kMad;
   switch (m.part) {
     case MulPart::kLo:
-      if (is_mad) return TW_TERNARY(T, T, T, T, mad_lo(x, y, z));
-      return TW_BINARY(T, T, T, mul_lo(x, y));
+      if (is_mad)
+        return ternary<T, T, T, T>([](T x, T y, T z, uint32_t) { return mad_lo(x, y, z); });
+      return binary<T, T, T>([](T x, T y, uint32_t) { return mul_lo(x, y); });
     case MulPart::kHi:
-      if (is_mad) return TW_TERNARY(T, T, T, T, mad_hi(x, y, z));
-      return TW_BINARY(T, T, T, mul_hi(x, y));
+      if (is_mad)
+        return ternary<T, T, T, T>([](T x, T y, T z, uint32_t) { return mad_hi(x, y, z); });
+      return binary<T, T, T>([](T x, T y, uint32_t) { return mul_hi(x, y); });
     case MulPart::kWide:
       if constexpr (sizeof(T) < 8) {
-        if (is_mad) return TW_TERNARY(Wide<T>, T, T, Wide<T>, mad_wide(x, y, z));
-        return TW_BINARY(Wide<T>, T, T, mul_wide(x, y));
+        if (is_mad)
+          return ternary<Wide<T>, T, T, Wide<T>>(
+              [](T x, T y, Wide<T> z, uint32_t) { return mad_wide(x, y, z); });
+        return binary<Wide<T>, T, T>([](T x, T y, uint32_t) { return mul_wide(x, y); });
       }
       return nullptr;
     case MulPart::kNone:
@@ -53,52 +43,60 @@ template <class T>
 LaneKernel arithmetic(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kAdd:
-      return TW_BINARY(T, T, T, add_wrapping(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return add_wrapping(x, y); });
     case Opcode::kSub:
-      return TW_BINARY(T, T, T, sub_wrapping(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return sub_wrapping(x, y); });
     case Opcode::kMul:
     case Opcode::kMad:
       return multiply<T>(opcode, m);
     case Opcode::kDiv:
-      return TW_BINARY(T, T, T, div(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return div(x, y); });
     case Opcode::kRem:
-      return TW_BINARY(T, T, T, rem(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return rem(x, y); });
     case Opcode::kMin:
-      return TW_BINARY(T, T, T, min(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return min(x, y); });
     case Opcode::kMax:
-      return TW_BINARY(T, T, T, max(x, y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return max(x, y); });
     case Opcode::kSad:
-      return TW_TERNARY(T, T, T, T, sad(x, y, z));
+      return ternary<T, T, T, T>([](T x, T y, T z, uint32_t) { return sad(x, y, z); });
     case Opcode::kShr:
-      return TW_BINARY(T, T, uint32_t, shr(x, y));
+      return binary<T, T, uint32_t>([](T x, uint32_t y, uint32_t) { return shr(x, y); });
     case Opcode::kNeg:
-      if constexpr (std::is_signed_v<T>) return TW_UNARY(T, T, neg(x));
+      if constexpr (std::is_signed_v<T>) return unary<T, T>([](T x, uint32_t) { return neg(x); });
       return nullptr;
     case Opcode::kAbs:
-      if constexpr (std::is_signed_v<T>) return TW_UNARY(T, T, abs(x));
+      if constexpr (std::is_signed_v<T>) return unary<T, T>([](T x, uint32_t) { return abs(x); });
       return nullptr;
     case Opcode::kBfe:
       if constexpr (sizeof(T) >= 4) {
-        return TW_TERNARY(T, T, uint32_t, uint32_t, bfe(x, y, z));
+        return ternary<T, T, uint32_t, uint32_t>(
+            [](T x, uint32_t y, uint32_t z, uint32_t) { return bfe(x, y, z); });
       }
       return nullptr;
     case Opcode::kBfind:
-      if constexpr (sizeof(T) >= 4) return TW_UNARY(uint32_t, T, bfind(x, (o & 1) != 0));
+      if constexpr (sizeof(T) >= 4)
+        return unary<uint32_t, T>([](T x, uint32_t o) { return bfind(x, (o & 1) != 0); });
       return nullptr;
     case Opcode::kMul24:
       if constexpr (sizeof(T) == 4) {
-        if (m.part == MulPart::kHi) return TW_BINARY(T, T, T, mul24_hi(x, y));
-        return TW_BINARY(T, T, T, mul24_lo(x, y));
+        if (m.part == MulPart::kHi)
+          return binary<T, T, T>([](T x, T y, uint32_t) { return mul24_hi(x, y); });
+        return binary<T, T, T>([](T x, T y, uint32_t) { return mul24_lo(x, y); });
       }
       return nullptr;
     case Opcode::kMad24:
       if constexpr (sizeof(T) == 4) {
-        if (m.part == MulPart::kHi) return TW_TERNARY(T, T, T, T, add_wrapping(mul24_hi(x, y), z));
-        return TW_TERNARY(T, T, T, T, add_wrapping(mul24_lo(x, y), z));
+        if (m.part == MulPart::kHi)
+          return ternary<T, T, T, T>(
+              [](T x, T y, T z, uint32_t) { return add_wrapping(mul24_hi(x, y), z); });
+        return ternary<T, T, T, T>(
+            [](T x, T y, T z, uint32_t) { return add_wrapping(mul24_lo(x, y), z); });
       }
       return nullptr;
     case Opcode::kSzext:
-      if constexpr (sizeof(T) == 4) return TW_BINARY(T, T, uint32_t, szext(x, y, (o & 1) != 0));
+      if constexpr (sizeof(T) == 4)
+        return binary<T, T, uint32_t>(
+            [](T x, uint32_t y, uint32_t o) { return szext(x, y, (o & 1) != 0); });
       return nullptr;
     default:
       return nullptr;
@@ -109,30 +107,30 @@ template <class T>
 LaneKernel bits(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAnd:
-      return TW_BINARY(T, T, T, static_cast<T>(x & y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return static_cast<T>(x & y); });
     case Opcode::kOr:
-      return TW_BINARY(T, T, T, static_cast<T>(x | y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return static_cast<T>(x | y); });
     case Opcode::kXor:
-      return TW_BINARY(T, T, T, static_cast<T>(x ^ y));
+      return binary<T, T, T>([](T x, T y, uint32_t) { return static_cast<T>(x ^ y); });
     case Opcode::kNot:
-      return TW_UNARY(T, T, static_cast<T>(~x));
+      return unary<T, T>([](T x, uint32_t) { return static_cast<T>(~x); });
     case Opcode::kCnot:
-      return TW_UNARY(T, T, static_cast<T>(x == 0 ? 1 : 0));
+      return unary<T, T>([](T x, uint32_t) { return static_cast<T>(x == 0 ? 1 : 0); });
     case Opcode::kShl:
-      return TW_BINARY(T, T, uint32_t, shl(x, y));
+      return binary<T, T, uint32_t>([](T x, uint32_t y, uint32_t) { return shl(x, y); });
     case Opcode::kShr:
-      return TW_BINARY(T, T, uint32_t, shr(x, y));
+      return binary<T, T, uint32_t>([](T x, uint32_t y, uint32_t) { return shr(x, y); });
     default:
       break;
   }
   if constexpr (sizeof(T) >= 4) {
     switch (opcode) {
       case Opcode::kPopc:
-        return TW_UNARY(uint32_t, T, popc(x));
+        return unary<uint32_t, T>([](T x, uint32_t) { return popc(x); });
       case Opcode::kClz:
-        return TW_UNARY(uint32_t, T, clz(x));
+        return unary<uint32_t, T>([](T x, uint32_t) { return clz(x); });
       case Opcode::kBrev:
-        return TW_UNARY(T, T, brev(x));
+        return unary<T, T>([](T x, uint32_t) { return brev(x); });
       default:
         break;
     }
@@ -143,13 +141,17 @@ LaneKernel bits(Opcode opcode) {
 KernelChoice saturating(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
-      return {TW_BINARY(int32_t, int32_t, int32_t, add_saturating(x, y))};
+      return {binary<int32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, uint32_t) { return add_saturating(x, y); })};
     case Opcode::kSub:
-      return {TW_BINARY(int32_t, int32_t, int32_t, sub_saturating(x, y))};
+      return {binary<int32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, uint32_t) { return sub_saturating(x, y); })};
     case Opcode::kMad:
-      return {TW_TERNARY(int32_t, int32_t, int32_t, int32_t, mad_hi_saturating(x, y, z))};
+      return {ternary<int32_t, int32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, int32_t z, uint32_t) { return mad_hi_saturating(x, y, z); })};
     case Opcode::kMad24:
-      return {TW_TERNARY(int32_t, int32_t, int32_t, int32_t, mad24_hi_saturating(x, y, z))};
+      return {ternary<int32_t, int32_t, int32_t, int32_t>(
+          [](int32_t x, int32_t y, int32_t z, uint32_t) { return mad24_hi_saturating(x, y, z); })};
     default:
       return {};
   }
@@ -160,22 +162,27 @@ KernelChoice halfwords(Opcode opcode, const Modifiers& m) {
   const uint32_t with_relu = m.has(Flag::kRelu) ? 1 : 0;
   switch (opcode) {
     case Opcode::kAdd:
-      return {TW_BINARY(uint32_t, uint32_t, uint32_t,
-                        map_halfwords<T>([](T p, T q) { return add_wrapping(p, q); }, x, y))};
+      return {binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t) {
+        return map_halfwords<T>([](T p, T q) { return add_wrapping(p, q); }, x, y);
+      })};
     case Opcode::kMin:
       if (with_relu != 0) {
-        return {TW_BINARY(uint32_t, uint32_t, uint32_t,
-                          map_halfwords<T>([](T p, T q) { return max(min(p, q), T{0}); }, x, y))};
+        return {binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t) {
+          return map_halfwords<T>([](T p, T q) { return max(min(p, q), T{0}); }, x, y);
+        })};
       }
-      return {TW_BINARY(uint32_t, uint32_t, uint32_t,
-                        map_halfwords<T>([](T p, T q) { return min(p, q); }, x, y))};
+      return {binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t) {
+        return map_halfwords<T>([](T p, T q) { return min(p, q); }, x, y);
+      })};
     case Opcode::kMax:
       if (with_relu != 0) {
-        return {TW_BINARY(uint32_t, uint32_t, uint32_t,
-                          map_halfwords<T>([](T p, T q) { return max(max(p, q), T{0}); }, x, y))};
+        return {binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t) {
+          return map_halfwords<T>([](T p, T q) { return max(max(p, q), T{0}); }, x, y);
+        })};
       }
-      return {TW_BINARY(uint32_t, uint32_t, uint32_t,
-                        map_halfwords<T>([](T p, T q) { return max(p, q); }, x, y))};
+      return {binary<uint32_t, uint32_t, uint32_t>([](uint32_t x, uint32_t y, uint32_t) {
+        return map_halfwords<T>([](T p, T q) { return max(p, q); }, x, y);
+      })};
     default:
       return {};
   }
@@ -212,7 +219,7 @@ KernelChoice by_type(Opcode opcode, const Modifiers& m) {
 
 template <class T, class S>
 KernelChoice select_by_sign() {
-  return {TW_TERNARY(T, T, T, S, slct(x, y, z))};
+  return {ternary<T, T, T, S>([](T x, T y, S z, uint32_t) { return slct(x, y, z); })};
 }
 
 KernelChoice slct_kernel(const Modifiers& m) {
@@ -221,16 +228,23 @@ KernelChoice slct_kernel(const Modifiers& m) {
     return wide ? select_by_sign<uint64_t, int32_t>() : select_by_sign<uint32_t, int32_t>();
   }
   const uint32_t ftz = m.has(Flag::kFtz) ? 1 : 0;
-  if (wide) return {TW_TERNARY(uint64_t, uint64_t, uint64_t, float, slct(x, y, z, o != 0)), ftz};
-  return {TW_TERNARY(uint32_t, uint32_t, uint32_t, float, slct(x, y, z, o != 0)), ftz};
+  if (wide)
+    return {ternary<uint64_t, uint64_t, uint64_t, float>(
+                [](uint64_t x, uint64_t y, float z, uint32_t o) { return slct(x, y, z, o != 0); }),
+            ftz};
+  return {ternary<uint32_t, uint32_t, uint32_t, float>(
+              [](uint32_t x, uint32_t y, float z, uint32_t o) { return slct(x, y, z, o != 0); }),
+          ftz};
 }
 
 KernelChoice prmt_kernel(const Modifiers& m) {
   static constexpr PrmtMode kModes[] = {PrmtMode::kIndex, PrmtMode::kF4e, PrmtMode::kB4e,
                                         PrmtMode::kRc8,   PrmtMode::kEcl, PrmtMode::kEcr,
                                         PrmtMode::kRc16};
-  return {TW_TERNARY(uint32_t, uint32_t, uint32_t, uint32_t, prmt(x, y, z, kModes[o])),
-          static_cast<uint32_t>(m.permute)};
+  return {
+      ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+          [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) { return prmt(x, y, z, kModes[o]); }),
+      static_cast<uint32_t>(m.permute)};
 }
 
 KernelChoice dot_kernel(Opcode opcode, const Modifiers& m) {
@@ -238,12 +252,16 @@ KernelChoice dot_kernel(Opcode opcode, const Modifiers& m) {
                            (m.types[1] == Type::kS32 ? 2u : 0u) |
                            (m.part == MulPart::kHi ? 4u : 0u);
   if (opcode == Opcode::kDp4a) {
-    return {TW_TERNARY(uint32_t, uint32_t, uint32_t, uint32_t,
-                       dp4a(x, y, z, (o & 1) != 0, (o & 2) != 0)),
+    return {ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+                [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+                  return dp4a(x, y, z, (o & 1) != 0, (o & 2) != 0);
+                }),
             options};
   }
-  return {TW_TERNARY(uint32_t, uint32_t, uint32_t, uint32_t,
-                     dp2a(x, y, z, (o & 1) != 0, (o & 2) != 0, (o & 4) != 0)),
+  return {ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+              [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+                return dp2a(x, y, z, (o & 1) != 0, (o & 2) != 0, (o & 4) != 0);
+              }),
           options};
 }
 
@@ -254,14 +272,24 @@ KernelChoice integer_scalar_kernel(Opcode opcode, const Modifiers& m) {
   switch (opcode) {
     case Opcode::kShf:
       if (m.direction == ptx::ShiftDirection::kLeft) {
-        return {TW_TERNARY(uint32_t, uint32_t, uint32_t, uint32_t, shf_left(x, y, z, o != 0)),
+        return {ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+                    [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+                      return shf_left(x, y, z, o != 0);
+                    }),
                 wrap};
       }
-      return {TW_TERNARY(uint32_t, uint32_t, uint32_t, uint32_t, shf_right(x, y, z, o != 0)), wrap};
+      return {ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+                  [](uint32_t x, uint32_t y, uint32_t z, uint32_t o) {
+                    return shf_right(x, y, z, o != 0);
+                  }),
+              wrap};
     case Opcode::kBmsk:
-      return {TW_BINARY(uint32_t, uint32_t, uint32_t, bmsk(x, y, o != 0)), wrap};
+      return {binary<uint32_t, uint32_t, uint32_t>(
+                  [](uint32_t x, uint32_t y, uint32_t o) { return bmsk(x, y, o != 0); }),
+              wrap};
     case Opcode::kFns:
-      return {TW_TERNARY(uint32_t, uint32_t, uint32_t, int32_t, fns(x, y, z))};
+      return {ternary<uint32_t, uint32_t, uint32_t, int32_t>(
+          [](uint32_t x, uint32_t y, int32_t z, uint32_t) { return fns(x, y, z); })};
     case Opcode::kPrmt:
       return prmt_kernel(m);
     case Opcode::kSlct:
@@ -273,9 +301,11 @@ KernelChoice integer_scalar_kernel(Opcode opcode, const Modifiers& m) {
     case Opcode::kMax:
       if (m.has(Flag::kRelu) && m.type() == Type::kS32) {
         if (opcode == Opcode::kMin) {
-          return {TW_BINARY(int32_t, int32_t, int32_t, relu(min(x, y)))};
+          return {binary<int32_t, int32_t, int32_t>(
+              [](int32_t x, int32_t y, uint32_t) { return relu(min(x, y)); })};
         }
-        return {TW_BINARY(int32_t, int32_t, int32_t, relu(max(x, y)))};
+        return {binary<int32_t, int32_t, int32_t>(
+            [](int32_t x, int32_t y, uint32_t) { return relu(max(x, y)); })};
       }
       return by_type(opcode, m);
     case Opcode::kBfind: {

@@ -40,4 +40,24 @@ void lanes3(void* d, const void* a, const void* b, const void* c, Function&& fun
   }
 }
 
+// Kernels from captureless functions of one to three lane values and the options.
+template <class D, class A, class Function>
+LaneKernel unary(Function) {
+  return [](void* d, const void* a, const void*, const void*, uint32_t o) {
+    lanes1<D, A>(d, a, [o](A x) { return Function{}(x, o); });
+  };
+}
+template <class D, class A, class B, class Function>
+LaneKernel binary(Function) {
+  return [](void* d, const void* a, const void* b, const void*, uint32_t o) {
+    lanes2<D, A, B>(d, a, b, [o](A x, B y) { return Function{}(x, y, o); });
+  };
+}
+template <class D, class A, class B, class C, class Function>
+LaneKernel ternary(Function) {
+  return [](void* d, const void* a, const void* b, const void* c, uint32_t o) {
+    lanes3<D, A, B, C>(d, a, b, c, [o](A x, B y, C z) { return Function{}(x, y, z, o); });
+  };
+}
+
 }  // namespace tilewright::emulator

@@ -103,18 +103,19 @@ class MemoryObserver : public Observer {
       return true;
     }
     const uint8_t* shadow = memory.shadow();
+    const uint64_t base = memory.base();
     if (access.bytes == 16 && access.kind != AccessKind::kAtomic) {
       uint16_t written;  // 16 bytes are aligned to 16: two whole shadow bytes
-      std::memcpy(&written, shadow + ((address - kGlobalBase) >> 3), 2);
+      std::memcpy(&written, shadow + ((address - base) >> 3), 2);
       if (address % 16 == 0 && written == 0xffff) return true;
     }
-    for (uint64_t byte = address - kGlobalBase; byte < address - kGlobalBase + access.bytes;
+    for (uint64_t byte = address - base; byte < address - base + access.bytes;
          ++byte) {
       if (((shadow[byte >> 3] >> (byte & 7)) & 1) != 0) continue;
       const Allocation* allocation = launch_.allocations->find_live(address);
       if (allocation == nullptr || !allocation->tracked) break;
-      return unwritten(warp, at, lane, kGlobalBase + byte,
-                       launch_.allocations->describe(kGlobalBase + byte));
+      return unwritten(warp, at, lane, base + byte,
+                       launch_.allocations->describe(base + byte));
     }
     if (access.kind == AccessKind::kAtomic) memory.mark_written(address, access.bytes);
     return true;

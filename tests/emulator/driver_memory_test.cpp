@@ -59,6 +59,49 @@ TEST_F(DriverTest, UnifiedCopiesTellHostFromDevice) {
   EXPECT_EQ(back, values);
 }
 
+// An address of one device means nothing on another, save to a copy that asks whose it is.
+TEST_F(DriverTest, ForeignPointersAreRefused) {
+  const std::vector<float> values = {1, 2, 3, 4};
+  const CUdeviceptr own = upload(values);
+  CUcontext ampere = nullptr;
+  ASSERT_EQ(TW_CU(cuCtxCreate_v2)(&ampere, 0, device_named("A100")), CUDA_SUCCESS);
+  CUdeviceptr foreign = allocate(16);
+  EXPECT_NE(own >> 40, foreign >> 40);
+  ASSERT_EQ(TW_CU(cuCtxSetCurrent)(context_), CUDA_SUCCESS);
+  std::vector<float> back(4);
+  const auto is_refused = [&](CUresult result) {
+    EXPECT_EQ(result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_NE(last_report().find("an address of device"), std::string::npos) << last_report();
+  };
+  is_refused(TW_CU(cuMemcpyHtoD_v2)(foreign, values.data(), 16));
+  is_refused(TW_CU(cuMemcpyDtoH_v2)(back.data(), foreign, 16));
+  is_refused(TW_CU(cuMemcpyDtoD_v2)(foreign, own, 16));
+  is_refused(TW_CU(cuMemsetD32_v2)(foreign, 1, 4));
+  is_refused(TW_CU(cuMemFree_v2)(foreign));
+  CUdeviceptr base = 0;
+  EXPECT_EQ(TW_CU(cuMemGetAddressRange_v2)(&base, nullptr, foreign), CUDA_ERROR_NOT_FOUND);
+  // The unified address says where it lies.
+  EXPECT_EQ(TW_CU(cuMemcpy)(foreign, own, 16), CUDA_SUCCESS) << last_report();
+  EXPECT_EQ(TW_CU(cuMemcpy)(reinterpret_cast<CUdeviceptr>(back.data()), foreign, 16), CUDA_SUCCESS);
+  EXPECT_EQ(back, values);
+  EXPECT_EQ(TW_CU(cuMemcpyPeer)(own, context_, foreign, ampere, 16), CUDA_SUCCESS);
+  int ordinal = -1;
+  EXPECT_EQ(TW_CU(cuPointerGetAttribute)(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, foreign),
+            CUDA_SUCCESS);
+  EXPECT_EQ(ordinal, device_named("A100"));
+  // A kernel faults on it, and not on its own.
+  const CUfunction store = function(load(), "store");
+  unsigned value = 7;
+  CUdeviceptr to = own;
+  ASSERT_EQ(launch(store, {&to, &value}), CUDA_SUCCESS);
+  ASSERT_EQ(TW_CU(cuCtxSynchronize)(), CUDA_SUCCESS) << last_report();
+  ASSERT_EQ(launch(store, {&foreign, &value}), CUDA_SUCCESS);
+  EXPECT_EQ(TW_CU(cuCtxSynchronize)(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_NE(last_report().find("an address of device"), std::string::npos) << last_report();
+  ASSERT_EQ(TW_CU(cuCtxDestroy_v2)(ampere), CUDA_SUCCESS);
+  TW_CU(cuDevicePrimaryCtxReset_v2)(device_);
+}
+
 TEST_F(DriverTest, FillsWritePatternsByElement) {
   const CUdeviceptr address = allocate(64);
   std::vector<uint16_t> halves(8);

@@ -135,15 +135,20 @@ std::vector<uint8_t> random_bytes(size_t count, uint64_t seed) {
 
 // ---- without a map ----
 
-std::string load_kernel(uint32_t expected, bool waits) {
+// The first thread expects `bytes` bytes and executes `issue`; then the tile is dumped.
+std::string loading(uint32_t bytes, std::string_view issue, std::string_view wait) {
   return kernel(std::string(kClear) + "  @!%p1 bra ISSUED;\n" +
-                "  mbarrier.arrive.expect_tx.shared.b64 _, [%r3], " + std::to_string(expected) +
-                R"(;
+                "  mbarrier.arrive.expect_tx.shared.b64 _, [%r3], " + std::to_string(bytes) +
+                ";\n" + std::string(issue) + "\nISSUED:\n" + std::string(wait) +
+                std::string(kDump));
+}
+
+std::string load_kernel(uint32_t expected, bool waits) {
+  return loading(expected, R"(
   cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+64], [%rd1+32], 4096, [%r3];
   cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+4160], [%rd1], 16, [%r3];
-ISSUED:
-)" + std::string(waits ? kWait : "") +
-                std::string(kDump));
+)",
+                 waits ? kWait : "");
 }
 
 TEST(BulkCopy, LoadsWhatTheBarrierThenShows) {
@@ -371,13 +376,11 @@ TEST(TensorCopy, LoadsEveryElementToItsPlace) {
       expected[shared] = global < 0 ? fill : inputs.in[static_cast<size_t>(global)];
     });
     const auto text = [&](std::string_view wait) {
-      return kernel(std::string(kClear) + "  @!%p1 bra ISSUED;\n" +
-                    "  mbarrier.arrive.expect_tx.shared.b64 _, [%r3], " +
-                    std::to_string(box_bytes(inputs, bytes)) + ";\n  cp.async.bulk.tensor." +
-                    std::to_string(c.map.rank) +
-                    "d.shared::cluster.global.mbarrier::complete_tx::bytes [%r16], [%rd3, " +
-                    coordinates(c.map.rank) + "], [%r3];\nISSUED:\n" + std::string(wait) +
-                    std::string(kDump));
+      return loading(box_bytes(inputs, bytes),
+                     "  cp.async.bulk.tensor." + std::to_string(c.map.rank) +
+                         "d.shared::cluster.global.mbarrier::complete_tx::bytes [%r16], [%rd3, " +
+                         coordinates(c.map.rank) + "], [%r3];",
+                     wait);
     };
     under_every_schedule([&](const LaunchSettings& settings) {
       const Ran ran = run(text(kWait), inputs, settings);

@@ -214,25 +214,37 @@ TEST(FaultDetails, CudaLineComesFromLoc) {
   EXPECT_EQ(outcome.fault->instruction, "trap;");
 }
 
-// The fault of the first block, however the blocks are spread.
+// The fault of the first block, however the blocks are spread. Block 5 faults after `first` rounds
+// of a loop, block 6 after `second`, the others above at once: either of the two may be known
+// first.
 TEST(FaultDetails, TheFirstFaultyBlockIsReported) {
   Machine machine;
-  ASSERT_NE(machine.load(std::string(kHead) +
-                         // Block 5 takes longest to get there.
-                         "  mov.u32 %r3, %ctaid.x;\n  setp.lt.u32 %p1, %r3, 5;\n  @%p1 ret;\n"
-                         "  setp.ne.u32 %p2, %r3, 5;\n  @%p2 trap;\n  mov.u32 %r4, 0;\n"
-                         "$l:\n  add.u32 %r4, %r4, 1;\n  setp.lt.u32 %p3, %r4, 150000;\n"
-                         "  @%p3 bra $l;\n  trap;\n" +
-                         std::string(kTail)),
+  ASSERT_NE(machine.load(std::string(kHead) + R"(
+  mov.u32 %r3, %ctaid.x;
+  setp.lt.u32 %p1, %r3, 5;
+  @%p1 ret;
+  setp.gt.u32 %p2, %r3, 6;
+  @%p2 trap;
+  setp.eq.u32 %p3, %r3, 5;
+  selp.b64 %rd5, %rd1, %rd2, %p3;
+  mov.u64 %rd6, 0;
+$l:
+  add.u64 %rd6, %rd6, 1;
+  setp.lt.u64 %p4, %rd6, %rd5;
+  @%p4 bra $l;
+  trap;
+)" + std::string(kTail)),
             nullptr);
-  Arguments arguments;
-  arguments.add(uint64_t{0}).add(uint64_t{0});
-  for (int run = 0; run < 10; ++run) {
+  constexpr uint64_t kLong = 300'000;  // some milliseconds: every host thread has begun by then
+  constexpr uint64_t kShort = 100'000;
+  for (int run = 0; run < 12; ++run) {
     LaunchSettings settings;
     settings.host_threads = 1 + run % 4;
+    Arguments arguments;
+    arguments.add(run % 2 == 0 ? kLong : kShort).add(run % 2 == 0 ? kShort : kLong);
     const LaunchOutcome outcome = machine.run("k", {64}, {32}, arguments, settings);
     ASSERT_TRUE(outcome.fault);
-    EXPECT_EQ(outcome.fault->block.x, 5u);
+    EXPECT_EQ(outcome.fault->block.x, 5u) << "run " << run;
   }
 }
 

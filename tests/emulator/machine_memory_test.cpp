@@ -23,6 +23,33 @@ TEST(DeviceMemory, AllocatesInOrderWithGapsAndRefusesTheRest) {
   EXPECT_NE((*memory)->describe(*first + 100).find("0 bytes after the end"), std::string::npos);
 }
 
+TEST(DeviceMemory, AddressesOfTwoDevicesDiffer) {
+  constexpr DeviceAddress kSecond = kGlobalBase + kDeviceStride;
+  auto first = DeviceMemory::create(1 << 20);
+  auto second = DeviceMemory::create(1 << 20, 0, kSecond);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const auto a = (*first)->allocate(100);
+  const auto b = (*second)->allocate(100);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(*b - *a, kDeviceStride);
+  EXPECT_TRUE((*second)->contains(*b, 100));
+  EXPECT_FALSE((*first)->contains(*b, 1));
+  EXPECT_FALSE((*second)->contains(*a, 1));
+  EXPECT_TRUE((*second)->in_range(*b));
+  EXPECT_FALSE((*first)->in_range(*b));
+  EXPECT_FALSE((*second)->in_range(*a));
+  const uint32_t value = 7;
+  uint32_t back = 0;
+  ASSERT_TRUE((*second)->copy_in(*b + 96, &value, 4).ok());
+  ASSERT_TRUE((*second)->copy_out(&back, *b + 96, 4).ok());
+  EXPECT_EQ(back, value);
+  EXPECT_FALSE((*first)->copy_in(*b, &value, 4).ok());
+  EXPECT_TRUE((*second)->release(*b).ok());
+  for (const DeviceAddress bad : {kSecond + 16, kGlobalLimit - 4096, kGlobalLimit}) {
+    EXPECT_FALSE(DeviceMemory::create(1 << 20, 0, bad).ok()) << bad;
+  }
+}
+
 TEST(DeviceMemory, ForgetsFreedMemoryAndReusesAddressesWhenNoneAreLeft) {
   auto memory = DeviceMemory::create(1 << 20);
   ASSERT_TRUE(memory.ok());
