@@ -109,13 +109,11 @@ class MemoryObserver : public Observer {
       std::memcpy(&written, shadow + ((address - base) >> 3), 2);
       if (address % 16 == 0 && written == 0xffff) return true;
     }
-    for (uint64_t byte = address - base; byte < address - base + access.bytes;
-         ++byte) {
+    for (uint64_t byte = address - base; byte < address - base + access.bytes; ++byte) {
       if (((shadow[byte >> 3] >> (byte & 7)) & 1) != 0) continue;
       const Allocation* allocation = launch_.allocations->find_live(address);
       if (allocation == nullptr || !allocation->tracked) break;
-      return unwritten(warp, at, lane, base + byte,
-                       launch_.allocations->describe(base + byte));
+      return unwritten(warp, at, lane, base + byte, launch_.allocations->describe(base + byte));
     }
     if (access.kind == AccessKind::kAtomic) memory.mark_written(address, access.bytes);
     return true;
