@@ -1,7 +1,13 @@
 #include "autotune/trial.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "autotune/placed_tensor.h"
@@ -20,6 +26,13 @@ uint64_t mix(uint64_t state) {
   return state ^ (state >> 31);
 }
 
+std::vector<float> rounded(std::vector<float> values, Dtype dtype) {
+  std::vector<std::byte> bytes(values.size() * static_cast<size_t>(size_in_bytes(dtype)));
+  from_float(dtype, values, bytes.data());
+  to_float(dtype, bytes.data(), values);
+  return values;
+}
+
 std::vector<float> normal_values(int64_t count, uint64_t seed, Dtype dtype) {
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -28,10 +41,7 @@ std::vector<float> normal_values(int64_t count, uint64_t seed, Dtype dtype) {
     const double angle = static_cast<double>(bits & 0xFFFFFF) * 0x1p-24 * 2.0 * std::numbers::pi;
     values[i] = static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(angle));
   }
-  std::vector<std::byte> rounded(values.size() * static_cast<size_t>(size_in_bytes(dtype)));
-  from_float(dtype, values, rounded.data());
-  to_float(dtype, rounded.data(), values);
-  return values;
+  return rounded(std::move(values), dtype);
 }
 
 // Device memory that is given back when it goes out of scope.
@@ -66,19 +76,19 @@ class Buffer {
   void* pointer_;
 };
 
-// Where each tensor of a trial goes. Strided problems promise element alignment only, so with gaps
-// each tensor gets odd paddings of its own; else paddings keep rows 16-byte aligned.
-Placement placement(const Problem& problem, const TrialOptions& options, int64_t tensor) {
+// Where the `index`-th tensor of a trial goes. Strided problems promise element alignment only, so
+// with gaps each tensor gets odd paddings of its own; else paddings keep rows 16-byte aligned.
+Placement placement(const Problem& problem, const TrialOptions& options, int64_t index) {
   if (!options.gaps) return {.layout = problem.layout};
   if (!problem.strided) {
-    return {.layout = problem.layout, .row_padding = 16, .extra_rows = 1 + tensor};
+    return {.layout = problem.layout, .row_padding = 16, .extra_rows = 1 + index};
   }
-  return {.layout = tensor % 2 == 0
+  return {.layout = index % 2 == 0
                         ? problem.layout
                         : (problem.layout == Layout::kBshd ? Layout::kBhsd : Layout::kBshd),
-          .row_padding = 1 + 2 * tensor,
-          .extra_rows = 2 + tensor,
-          .offset = 1 + tensor};
+          .row_padding = 1 + 2 * index,
+          .extra_rows = 2 + index,
+          .offset = 1 + index};
 }
 
 // A tensor whose memory order differs from the problem's layout still names its dims in the
@@ -91,14 +101,127 @@ Tensor in_layout(Tensor tensor, Layout stored, Layout wanted) {
   return tensor;
 }
 
-Tensor lse_view(void* data, const reference::Sizes& sizes) {
+Tensor dense_view(void* data, const TensorRequirement& requirement) {
   Tensor tensor;
   tensor.data = data;
-  tensor.dtype = Dtype::kFloat32;
-  tensor.rank = 3;
-  tensor.shape = {sizes.batch, sizes.num_heads_q, sizes.seqlen_q};
-  tensor.strides = {sizes.num_heads_q * sizes.seqlen_q, sizes.seqlen_q, 1};
+  tensor.dtype = requirement.dtype;
+  tensor.rank = static_cast<int>(requirement.shape.size());
+  int64_t stride = 1;
+  for (size_t dim = requirement.shape.size(); dim-- > 0;) {
+    tensor.shape[dim] = requirement.shape[dim];
+    tensor.strides[dim] = stride;
+    stride *= requirement.shape[dim];
+  }
   return tensor;
+}
+
+// A tensor of a trial by name: its values and its place in a launch.
+struct TrialField {
+  std::string_view name;
+  std::vector<float> TrialTensors::*values;
+  Tensor LaunchTensors::*tensor;
+};
+
+const TrialField& field_named(std::string_view name) {
+  static constexpr std::array<TrialField, 9> kFields = {{
+      {"q", &TrialTensors::q, &LaunchTensors::q},
+      {"k", &TrialTensors::k, &LaunchTensors::k},
+      {"v", &TrialTensors::v, &LaunchTensors::v},
+      {"out", &TrialTensors::out, &LaunchTensors::out},
+      {"lse", &TrialTensors::lse, &LaunchTensors::lse},
+      {"dout", &TrialTensors::dout, &LaunchTensors::dout},
+      {"dq", &TrialTensors::dq, &LaunchTensors::dq},
+      {"dk", &TrialTensors::dk, &LaunchTensors::dk},
+      {"dv", &TrialTensors::dv, &LaunchTensors::dv},
+  }};
+  const auto field = std::find_if(kFields.begin(), kFields.end(),
+                                  [&](const TrialField& each) { return each.name == name; });
+  TW_CHECK(field != kFields.end(), "no trial tensor {}", name);
+  return *field;
+}
+
+// One tensor of a trial: its demands, its host image and its device memory.
+class PlacedArgument {
+ public:
+  PlacedArgument(const Problem& problem, const TensorRequirement& requirement,
+                 const Placement& where)
+      : requirement_(requirement),
+        field_(field_named(requirement.name)),
+        problem_layout_(problem.layout),
+        placement_(requirement.contiguous ? Placement{} : where),
+        image_(requirement.dtype, bshd_of(problem.layout, requirement), placement_) {}
+
+  // Copies the image in afresh: the poison, and an input's values.
+  Status fill(Session& session, const TrialTensors& inputs) {
+    if (is_output()) {
+      buffer_.reset();
+    } else {
+      image_.store(inputs.*field_.values);
+      if (buffer_) return {};
+    }
+    TW_ASSIGN(Buffer buffer, Buffer::holding(session, image_.buffer()));
+    buffer_.emplace(std::move(buffer));
+    return {};
+  }
+
+  void give_to(LaunchTensors& tensors) const {
+    const Tensor view = image_.view(buffer_->get());
+    tensors.*field_.tensor = requirement_.contiguous
+                                 ? dense_view(view.data, requirement_)
+                                 : in_layout(view, placement_.layout, problem_layout_);
+  }
+
+  bool is_output() const { return requirement_.role == TensorRole::kOutput; }
+  const std::string& name() const { return requirement_.name; }
+  const PlacedTensor& image() const { return image_; }
+  Result<std::vector<std::byte>> read() const { return buffer_->read(image_.num_bytes()); }
+  void load(std::span<const std::byte> bytes, TrialTensors& values) const {
+    values.*field_.values = image_.load(bytes);
+  }
+
+ private:
+  static std::array<int64_t, 4> bshd_of(Layout layout, const TensorRequirement& requirement) {
+    const std::vector<int64_t>& shape = requirement.shape;
+    if (requirement.contiguous) {
+      return {1, 1, 1,
+              std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>())};
+    }
+    if (layout == Layout::kBshd) return {shape.at(0), shape.at(1), shape.at(2), shape.at(3)};
+    return {shape.at(0), shape.at(2), shape.at(1), shape.at(3)};
+  }
+
+  TensorRequirement requirement_;
+  TrialField field_;
+  Layout problem_layout_;
+  Placement placement_;
+  PlacedTensor image_;
+  std::optional<Buffer> buffer_;
+};
+
+// One launch, after which every output is read and checked for writes beyond its elements.
+Result<std::vector<std::vector<std::byte>>> run_once(Session& session, const Kernel& kernel,
+                                                     const LaunchPlan& plan, void* workspace,
+                                                     const TrialTensors& inputs,
+                                                     std::vector<PlacedArgument>& arguments) {
+  LaunchTensors tensors;
+  tensors.workspace = workspace;
+  for (PlacedArgument& argument : arguments) {
+    TW_TRY(argument.fill(session, inputs));
+    argument.give_to(tensors);
+  }
+  TW_TRY(kernel.launch(nullptr, plan, tensors));
+  TW_TRY(session.synchronize());
+  std::vector<std::vector<std::byte>> results;
+  for (const PlacedArgument& argument : arguments) {
+    if (!argument.is_output()) continue;
+    TW_ASSIGN(std::vector<std::byte> bytes, argument.read());
+    if (!argument.image().differs_only_in_elements(bytes)) {
+      return make_error(ErrorCode::kDeviceFault, "{}: memory outside {} was written",
+                        kernel.problem().to_string(), argument.name());
+    }
+    results.push_back(std::move(bytes));
+  }
+  return results;
 }
 
 }  // namespace
@@ -119,93 +242,91 @@ Result<reference::Sizes> trial_sizes(const Problem& problem) {
   return sizes;
 }
 
-TrialInputs random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
+TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
-  return {normal_values(sizes.q_elements(), mix(seed) + 1, dtype),
-          normal_values(sizes.k_elements(), mix(seed) + 2, dtype),
-          normal_values(sizes.v_elements(), mix(seed) + 3, dtype)};
+  TrialTensors inputs;
+  inputs.q = normal_values(sizes.q_elements(), mix(seed) + 1, dtype);
+  inputs.k = normal_values(sizes.k_elements(), mix(seed) + 2, dtype);
+  inputs.v = normal_values(sizes.v_elements(), mix(seed) + 3, dtype);
+  if (problem.pass == Pass::kBackward) {
+    inputs.dout = normal_values(sizes.out_elements(), mix(seed) + 4, dtype);
+  }
+  return inputs;
+}
+
+Status complete_inputs(const Problem& problem, const reference::Sizes& sizes,
+                       TrialTensors& inputs) {
+  if (problem.pass != Pass::kBackward) return {};
+  TW_ASSIGN(const reference::Forward forward,
+            reference::attention_forward(problem, sizes, inputs.view()));
+  inputs.out = rounded(std::vector<float>(forward.out.begin(), forward.out.end()),
+                       problem.dtype.value_or(Dtype::kFloat16));
+  inputs.lse.assign(forward.lse.begin(), forward.lse.end());
+  return {};
 }
 
 Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
-                               const reference::Sizes& sizes, const TrialInputs& inputs,
+                               const reference::Sizes& sizes, const TrialTensors& inputs,
                                const TrialOptions& options) {
   const Problem& problem = kernel.problem();
-  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
-  const std::array<Placement, 4> places = {
-      placement(problem, options, 0), placement(problem, options, 1),
-      placement(problem, options, 2), placement(problem, options, 3)};
-  PlacedTensor q(dtype, {sizes.batch, sizes.seqlen_q, sizes.num_heads_q, sizes.head_dim_qk},
-                 places[0]);
-  PlacedTensor k(dtype, {sizes.batch, sizes.seqlen_k, sizes.num_heads_kv, sizes.head_dim_qk},
-                 places[1]);
-  PlacedTensor v(dtype, {sizes.batch, sizes.seqlen_k, sizes.num_heads_kv, sizes.head_dim_v},
-                 places[2]);
-  PlacedTensor out(problem.out_dtype.value_or(dtype),
-                   {sizes.batch, sizes.seqlen_q, sizes.num_heads_q, sizes.head_dim_v}, places[3]);
-  // One row of the lse per (batch, head): [batch, rows = 1, heads = num_heads_q, dim = seqlen_q].
-  PlacedTensor lse(Dtype::kFloat32, {sizes.batch, 1, sizes.num_heads_q, sizes.seqlen_q}, {});
-  q.store(inputs.q);
-  k.store(inputs.k);
-  v.store(inputs.v);
-
   TrialOutputs outputs;
   TW_ASSIGN(outputs.plan, kernel.plan({.batch = sizes.batch,
                                        .seqlen_q = sizes.seqlen_q,
                                        .seqlen_k = sizes.seqlen_k,
                                        .num_heads_q = sizes.num_heads_q,
                                        .num_heads_kv = sizes.num_heads_kv}));
-  TW_ASSIGN(const Buffer q_buffer, Buffer::holding(session, q.buffer()));
-  TW_ASSIGN(const Buffer k_buffer, Buffer::holding(session, k.buffer()));
-  TW_ASSIGN(const Buffer v_buffer, Buffer::holding(session, v.buffer()));
-  TW_ASSIGN(const Buffer workspace, Buffer::make(session, outputs.plan.workspace_bytes));
-
-  std::vector<std::byte> first_out, first_lse;
+  std::vector<PlacedArgument> arguments;
+  for (const TensorRequirement& requirement : outputs.plan.tensors) {
+    const auto index = static_cast<int64_t>(arguments.size());
+    arguments.emplace_back(problem, requirement, placement(problem, options, index));
+  }
+  // NaN, as what an earlier launch left there may be.
+  const std::vector<std::byte> poison(static_cast<size_t>(outputs.plan.workspace_bytes),
+                                      std::byte{0xFF});
+  std::vector<std::vector<std::byte>> first;
   for (int run = 0; run < options.repeat; ++run) {
-    TW_ASSIGN(const Buffer out_buffer, Buffer::holding(session, out.buffer()));
-    TW_ASSIGN(const Buffer lse_buffer, Buffer::holding(session, lse.buffer()));
-    const LaunchTensors tensors = {
-        .q = in_layout(q.view(q_buffer.get()), places[0].layout, problem.layout),
-        .k = in_layout(k.view(k_buffer.get()), places[1].layout, problem.layout),
-        .v = in_layout(v.view(v_buffer.get()), places[2].layout, problem.layout),
-        .out = in_layout(out.view(out_buffer.get()), places[3].layout, problem.layout),
-        .lse = lse_view(lse.view(lse_buffer.get()).data, sizes),
-        .workspace = workspace.get()};
-    TW_TRY(kernel.launch(nullptr, outputs.plan, tensors));
-    TW_TRY(session.synchronize());
-    TW_ASSIGN(std::vector<std::byte> out_bytes, out_buffer.read(out.num_bytes()));
-    TW_ASSIGN(std::vector<std::byte> lse_bytes, lse_buffer.read(lse.num_bytes()));
-    if (!out.differs_only_in_elements(out_bytes) || !lse.differs_only_in_elements(lse_bytes)) {
-      return make_error(ErrorCode::kDeviceFault, "{}: memory outside the outputs was written",
-                        problem.to_string());
-    }
+    TW_ASSIGN(const Buffer workspace, Buffer::holding(session, poison));
+    TW_ASSIGN(std::vector<std::vector<std::byte>> results,
+              run_once(session, kernel, outputs.plan, workspace.get(), inputs, arguments));
     if (run == 0) {
-      first_out = std::move(out_bytes);
-      first_lse = std::move(lse_bytes);
-    } else if (first_out != out_bytes || first_lse != lse_bytes) {
+      first = std::move(results);
+    } else if (first != results) {
       return make_error(ErrorCode::kDeviceFault, "{}: run {} differs from run 0",
                         problem.to_string(), run);
     }
   }
-  outputs.out = out.load(first_out);
-  outputs.lse = lse.load(first_lse);
+  size_t next = 0;
+  for (const PlacedArgument& argument : arguments) {
+    if (argument.is_output()) argument.load(first.at(next++), outputs);
+  }
   return outputs;
 }
 
+bool Verdict::ok() const {
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const auto& output) { return output.second.ok; });
+}
+
 std::string Verdict::detail() const {
-  if (!out.ok) return "out: " + out.detail;
-  if (!lse.ok) return "lse: " + lse.detail;
+  for (const auto& [name, comparison] : outputs) {
+    if (!comparison.ok) return name + ": " + comparison.detail;
+  }
   return "";
 }
 
 Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
-                       const TrialInputs& inputs, const TrialOutputs& outputs) {
+                       const TrialTensors& inputs, const TrialOutputs& outputs) {
   const Dtype dtype = problem.out_dtype.value_or(problem.dtype.value_or(Dtype::kFloat16));
   TW_ASSIGN(const reference::Forward expected,
             reference::attention_forward(problem, sizes, inputs.view()));
   TW_ASSIGN(const std::vector<float> plain,
             reference::attention_forward_same_precision(problem, sizes, inputs.view(), dtype));
-  return Verdict{reference::compare_out(problem, sizes, dtype, outputs.out, expected, plain),
-                 reference::compare_lse(problem, sizes, outputs.lse, expected)};
+  Verdict verdict;
+  verdict.outputs.emplace_back(
+      "out", reference::compare_out(problem, sizes, dtype, outputs.out, expected, plain));
+  verdict.outputs.emplace_back("lse",
+                               reference::compare_lse(problem, sizes, outputs.lse, expected));
+  return verdict;
 }
 
 std::string reproducer(const Problem& problem, uint64_t seed) {

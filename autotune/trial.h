@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reference/attention.h"
@@ -20,43 +21,46 @@ namespace tilewright {
 // required; kInvalidArgument names what is missing.
 Result<reference::Sizes> trial_sizes(const Problem& problem);
 
-// Contiguous bshd values, already rounded to the problem's type.
-struct TrialInputs {
-  std::vector<float> q, k, v;
+// The values of a trial's tensors, by the names of LaunchTensors; those that the pass does not have
+// are empty. Contiguous [batch, rows, heads, dim], lse [batch, num_heads_q, seqlen_q]; inputs are
+// already rounded to the problem's type.
+struct TrialTensors {
+  std::vector<float> q, k, v, out, lse, dout, dq, dk, dv;
   reference::Inputs view() const { return {q, k, v}; }
 };
 
 // Standard normal values from a counter-based generator: the same on every machine.
-TrialInputs random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
+TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
+// Adds what follows from the rest: a backward pass gets the reference's out, rounded, and lse.
+Status complete_inputs(const Problem& problem, const reference::Sizes& sizes, TrialTensors& inputs);
 
 struct TrialOptions {
   // NaN rows after each sequence and NaN elements after each row; with a `strided` problem the rows
-  // are also not aligned and Q, K, V and O each have strides of their own.
+  // are also not aligned and every matrix has strides of its own.
   bool gaps = false;
   int repeat = 1;  // runs; every one must give the same bits
 };
 
-struct TrialOutputs {
-  std::vector<float> out;  // bshd
-  std::vector<float> lse;  // [batch, num_heads_q, seqlen_q]
+struct TrialOutputs : TrialTensors {
   LaunchPlan plan;
 };
 
 // Allocates, copies in, launches, copies out. kDeviceFault also where memory outside the outputs
 // changed or a repeated run differs.
 Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
-                               const reference::Sizes& sizes, const TrialInputs& inputs,
+                               const reference::Sizes& sizes, const TrialTensors& inputs,
                                const TrialOptions& options);
 
 struct Verdict {
-  reference::Comparison out, lse;
-  bool ok() const { return out.ok && lse.ok; }
+  // One per output, by name.
+  std::vector<std::pair<std::string, reference::Comparison>> outputs;
+  bool ok() const;
   // "" if ok, else what is wrong, one sentence.
   std::string detail() const;
 };
 
 Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
-                       const TrialInputs& inputs, const TrialOutputs& outputs);
+                       const TrialTensors& inputs, const TrialOutputs& outputs);
 
 // The command that repeats a trial: tilewright run --check --problem '…' --seed 7
 std::string reproducer(const Problem& problem, uint64_t seed);

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
+#include "generator/family.h"
 #include "generator/generator.h"
 #include "runtime/offline.h"
 
@@ -59,10 +60,6 @@ Result<Compiled> compile(const CompileFlags& flags) {
   return compiled;
 }
 
-int64_t dynamic_shared_bytes(const AnyConfig& config) {
-  return std::visit([](const auto& value) { return int64_t{value.shared_bytes()}; }, config);
-}
-
 // Of the CUDA source: there is no binary to report on.
 void print_plan(const Compiled& compiled, bool json) {
   const std::string config = to_string(compiled.choice.config);
@@ -83,8 +80,8 @@ void print_plan(const Compiled& compiled, bool json) {
 void print_report(const Compiled& compiled, bool json) {
   if (compiled.result.binary == nullptr) return print_plan(compiled, json);
   const Binary& binary = *compiled.result.binary;
-  const KernelResources& resources = binary.code.resources;
-  const int64_t dynamic_bytes = dynamic_shared_bytes(compiled.choice.config);
+  const std::vector<EntryPoint> entries =
+      family_of(compiled.choice.config).entries(compiled.choice.config);
   if (json) {
     Json report = Json::object({{"problem", compiled.problem.to_string()},
                                 {"target", binary.target},
@@ -93,10 +90,15 @@ void print_report(const Compiled& compiled, bool json) {
                                 {"key", binary.key},
                                 {"origin", origin_name(compiled.result.origin)},
                                 {"compiler", binary.code.compiler_version},
-                                {"compile_seconds", binary.code.seconds},
-                                {"dynamic_shared_bytes", dynamic_bytes}});
-    const Json resource_object = resources_json(resources);
-    for (const auto& [name, value] : *resource_object.as_object()) report.set(name, value);
+                                {"compile_seconds", binary.code.seconds}});
+    Json entry_list = Json::array();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      Json entry = resources_json(binary.code.resources.at(i));
+      entry.set("name", entries[i].name);
+      entry.set("dynamic_shared_bytes", entries[i].shared_bytes);
+      entry_list.push(std::move(entry));
+    }
+    report.set("entries", std::move(entry_list));
     report.set("ptx_bytes", binary.code.ptx.size());
     report.set("cubin_bytes", binary.code.cubin.size());
     print_json(report);
@@ -110,11 +112,16 @@ void print_report(const Compiled& compiled, bool json) {
   table.row({"target", binary.target});
   table.row({"config", fmt::format("{} ({})", to_string(compiled.choice.config),
                                    compiled.choice.provenance)});
-  table.row({"registers", known(resources.registers)});
-  table.row({"shared", fmt::format("{} dynamic, {} static bytes", dynamic_bytes,
-                                   known(resources.static_shared_bytes))});
-  table.row({"spills", fmt::format("{} stored, {} loaded bytes", known(resources.spill_store_bytes),
-                                   known(resources.spill_load_bytes))});
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const KernelResources& resources = binary.code.resources.at(i);
+    table.row({"entry", entries[i].name});
+    table.row({"registers", known(resources.registers)});
+    table.row({"shared", fmt::format("{} dynamic, {} static bytes", entries[i].shared_bytes,
+                                     known(resources.static_shared_bytes))});
+    table.row(
+        {"spills", fmt::format("{} stored, {} loaded bytes", known(resources.spill_store_bytes),
+                               known(resources.spill_load_bytes))});
+  }
   table.row({"compiled", fmt::format("in {} by {}{}", seconds_text(binary.code.seconds),
                                      binary.code.compiler_version,
                                      compiled.result.origin == BinaryOrigin::kCompiled

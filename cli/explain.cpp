@@ -96,7 +96,9 @@ Json as_json(const Explanation& explanation) {
   if (explanation.source) {
     json.set("family", explanation.source->family);
     json.set("template", explanation.source->template_path);
-    json.set("entry", explanation.source->entry_name);
+    Json entries = Json::array();
+    for (const std::string& name : explanation.source->entry_names) entries.push(name);
+    json.set("entries", std::move(entries));
     json.set("source", explanation.source->text);
   }
   Json headers = Json::array();

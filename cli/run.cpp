@@ -101,6 +101,7 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   if (!flags.files.any()) {
     input.tensors = random_inputs(input.problem, input.sizes, flags.seed);
   }
+  TW_TRY(complete_inputs(input.problem, input.sizes, input.tensors));
   const bool count = flags.counters && outcome.device.simulated;
   if (count) TW_TRY(reset_emulator_counters());
   progress.set_label("running on " + outcome.device.name);
@@ -139,6 +140,20 @@ Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
   const auto dims = [](const Dim3& dim) {
     return Json::array().push(dim.x).push(dim.y).push(dim.z);
   };
+  Json entries = Json::array();
+  for (const KernelEntry& entry : outcome.kernel->entries()) {
+    Json object = resources_json(entry.resources);
+    object.set("name", entry.name);
+    entries.push(std::move(object));
+  }
+  Json steps = Json::array();
+  for (const LaunchStep& step : plan.steps) {
+    steps.push(Json::object({{"entry", step.entry},
+                             {"grid", dims(step.grid)},
+                             {"block", dims(step.block)},
+                             {"cluster", dims(step.cluster)},
+                             {"shared_bytes", step.shared_bytes}}));
+  }
   Json notes = Json::array();
   for (const std::string& note : outcome.input.notes) notes.push(note);
   Json json = Json::object({{"problem", outcome.input.problem.to_string()},
@@ -150,19 +165,20 @@ Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
                             {"origin", origin_name(outcome.kernel->origin())},
                             {"compiles", outcome.cache.compiled},
                             {"compile_seconds", outcome.kernel->compile_seconds()},
-                            {"resources", resources_json(outcome.kernel->resources())},
-                            {"grid", dims(plan.grid)},
-                            {"block", dims(plan.block)},
-                            {"shared_bytes", plan.shared_bytes},
+                            {"entries", std::move(entries)},
+                            {"steps", std::move(steps)},
+                            {"workspace_bytes", plan.workspace_bytes},
                             {"runs", flags.repeat},
                             {"host_seconds", outcome.host_seconds},
                             {"notes", std::move(notes)}});
   if (!flags.out.empty()) json.set("out", flags.out);
   if (!flags.lse.empty()) json.set("lse", flags.lse);
   if (outcome.verdict) {
-    json.set("check", Json::object({{"ok", outcome.verdict->ok()},
-                                    {"out", comparison_json(outcome.verdict->out)},
-                                    {"lse", comparison_json(outcome.verdict->lse)}}));
+    Json check = Json::object({{"ok", outcome.verdict->ok()}});
+    for (const auto& [name, comparison] : outcome.verdict->outputs) {
+      check.set(name, comparison_json(comparison));
+    }
+    json.set("check", std::move(check));
   }
   if (flags.counters) {
     Json counters = Json::object();
@@ -202,17 +218,21 @@ std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
                                  : "from the cache";
   table.row({"kernel", fmt::format("{}, {} {}", origin, outcome.cache.compiled,
                                    outcome.cache.compiled == 1 ? "compile" : "compiles")});
-  if (plan.empty) {
+  for (const LaunchStep& step : plan.steps) {
+    table.row({"launch",
+               fmt::format("{} on grid {}x{}x{}, {} threads, {} shared", step.entry, step.grid.x,
+                           step.grid.y, step.grid.z, step.block.x * step.block.y * step.block.z,
+                           bytes_text(step.shared_bytes))});
+  }
+  if (plan.empty()) {
     table.row({"run", "nothing to compute"});
   } else {
     table.row(
         {"run",
          fmt::format(
-             "{}grid {}x{}x{}, {} threads, {} shared; {} of host time{}",
+             "{}{} of host time{}",
              flags.repeat > 1 ? fmt::format("{} bit-equal runs, ", flags.repeat) : std::string(),
-             plan.grid.x, plan.grid.y, plan.grid.z, plan.block.x * plan.block.y * plan.block.z,
-             bytes_text(plan.shared_bytes), seconds_text(outcome.host_seconds),
-             outcome.device.simulated ? " (emulation)" : "")});
+             seconds_text(outcome.host_seconds), outcome.device.simulated ? " (emulation)" : "")});
   }
   for (const auto& [name, count] : outcome.counters) {
     table.row({"executed", fmt::format("{:>14}  {}", count, name)});
@@ -221,8 +241,9 @@ std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
     table.row({"executed", "only an emulated device counts instructions"});
   }
   if (outcome.verdict) {
-    add_check(table, "check out", outcome.verdict->out);
-    add_check(table, "check lse", outcome.verdict->lse);
+    for (const auto& [name, comparison] : outcome.verdict->outputs) {
+      add_check(table, "check " + name, comparison);
+    }
   }
   for (const std::string& path : {flags.out, flags.lse}) {
     if (!path.empty()) table.row({"wrote", path});

@@ -20,7 +20,7 @@ struct InputFiles {
 struct RunInput {
   Problem problem;  // every dim and the type present
   reference::Sizes sizes;
-  TrialInputs tensors;             // empty until the kernel is known to exist, if from a seed
+  TrialTensors tensors;            // empty until the kernel is known to exist, if from a seed
   std::vector<std::string> notes;  // "q.npy: rounded from float32 to fp16"
 };
 

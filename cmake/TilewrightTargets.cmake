@@ -3,7 +3,9 @@
 add_library(tw_options INTERFACE)
 target_compile_features(tw_options INTERFACE cxx_std_20)
 target_include_directories(tw_options INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  # Configs and parameters are shared with device code, whose includes are paths from templates/.
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/templates>)
 target_compile_options(tw_options INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror=unused-result
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=  # reports name files from the root of the tree

@@ -9,14 +9,6 @@
 namespace tilewright {
 namespace {
 
-// What the field list cannot say: the name of the family of each config.
-template <class Config>
-struct FamilyOf;
-template <>
-struct FamilyOf<attention::ForwardSm80Config> {
-  static constexpr std::string_view kName = "forward_sm80";
-};
-
 std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(attention::Dtype value) { return std::string(to_string(value)); }
@@ -52,7 +44,7 @@ Status parse_value(std::string_view text, attention::Dtype& value) {
 
 template <class Config>
 std::string print(const Config& config) {
-  std::string text(FamilyOf<Config>::kName);
+  std::string text(Config::family());
   std::vector<std::string> defaults;
   const Config default_config;
   Config::for_each_field(default_config, [&](const char*, const auto& field) {
@@ -81,8 +73,8 @@ Status parse_field(std::string_view token, Config& config) {
     status = parse_value(token.substr(equals + 1), field);
   });
   if (!found) {
-    return make_error(ErrorCode::kParseError, "'{}': {} has no field '{}'", token,
-                      FamilyOf<Config>::kName, key);
+    return make_error(ErrorCode::kParseError, "'{}': {} has no field '{}'", token, Config::family(),
+                      key);
   }
   if (!status.ok()) {
     return make_error(ErrorCode::kParseError, "'{}': {}", token, status.error().message);
@@ -91,18 +83,22 @@ Status parse_field(std::string_view token, Config& config) {
 }
 
 template <class Config>
-Result<AnyConfig> parse_fields(const std::vector<std::string_view>& tokens) {
-  Config config;
+Status parse_fields(const std::vector<std::string_view>& tokens, Config& config) {
   for (size_t i = 1; i < tokens.size(); ++i) TW_TRY(parse_field(tokens[i], config));
-  return AnyConfig(config);
+  return {};
+}
+
+// A default config of each family.
+template <class... Configs>
+std::array<AnyConfig, sizeof...(Configs)> one_of_each(const std::variant<Configs...>&) {
+  return {AnyConfig(Configs{})...};
 }
 
 }  // namespace
 
 std::string_view family_name(const AnyConfig& config) {
   return std::visit(
-      []<class Config>(const Config&) -> std::string_view { return FamilyOf<Config>::kName; },
-      config);
+      []<class Config>(const Config&) -> std::string_view { return Config::family(); }, config);
 }
 
 std::string to_string(const AnyConfig& config) {
@@ -111,11 +107,15 @@ std::string to_string(const AnyConfig& config) {
 
 Result<AnyConfig> parse_config(std::string_view text) {
   const std::vector<std::string_view> tokens = split(text, ' ');
-  if (tokens[0] == FamilyOf<attention::ForwardSm80Config>::kName) {
-    return parse_fields<attention::ForwardSm80Config>(tokens);
+  std::vector<std::string_view> known;
+  for (AnyConfig any : one_of_each(AnyConfig())) {
+    known.push_back(family_name(any));
+    if (known.back() != tokens[0]) continue;
+    TW_TRY(std::visit([&](auto& config) { return parse_fields(tokens, config); }, any));
+    return any;
   }
   return make_error(ErrorCode::kParseError, "'{}' is not a kernel family; known: {}", tokens[0],
-                    FamilyOf<attention::ForwardSm80Config>::kName);
+                    fmt::join(known, ", "));
 }
 
 attention::Dtype to_device_dtype(Dtype dtype) {

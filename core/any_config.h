@@ -1,12 +1,12 @@
 // AnyConfig: the host side of the kernel families' configs, one variant over them all, and its
-// text form.
+// text form. A config's own family() and field list say everything else.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <variant>
 
-#include "templates/attention/config.h"
+#include "templates/attention/config/forward_sm80.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 

@@ -1,9 +1,9 @@
-// The stub of a kernel: its config and an entry point, never an algorithm.
+// The stub of a kernel: its config and its entry points, never an algorithm.
 #include <string_view>
 #include <vector>
 
 #include "core/check.h"
-#include "generator/forward_sm80.h"
+#include "generator/family.h"
 #include "generator/generator.h"
 
 namespace tilewright {
@@ -62,31 +62,36 @@ std::string return_statement(const std::vector<std::string>& items) {
   return items.empty() ? "  return {};\n" : text + line + "\n";
 }
 
-KernelSource emit_family(const attention::ForwardSm80Config& config) {
-  KernelSource source;
-  source.family = forward_sm80::kName;
-  source.template_path = forward_sm80::kTemplatePath;
-  source.entry_name = "tw_forward";
-  source.text = fmt::format(
-      "// tilewright {} (generated)\n"
-      "#include \"{}\"\n"
-      "using namespace tilewright::attention;\n"
-      "consteval ForwardSm80Config config() {{\n"
-      "{}"
-      "}}\n"
-      "extern \"C\" __global__ void __launch_bounds__(config().num_threads(), "
-      "config().min_blocks_per_sm)\n"
-      "{}(const __grid_constant__ ForwardParams params) {{ forward_sm80_cta<config()>(params); "
-      "}}\n",
-      to_string(AnyConfig(config)), source.template_path, return_statement(initialisers(config)),
-      source.entry_name);
-  return source;
+// "extern "C" __global__ … tw_forward(…) { forward_sm80_cta<config()>(params); }"
+std::string entry_text(const Family& family, const EntryPoint& entry) {
+  return fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({})\n"
+      "{}(const __grid_constant__ {} params) {{ {}<config()>(params); }}\n",
+      entry.launch_bounds, entry.name, family.params_type, entry.function);
 }
 
 }  // namespace
 
 KernelSource emit(const Problem&, const AnyConfig& config) {
-  return std::visit([](const auto& family_config) { return emit_family(family_config); }, config);
+  const Family& family = family_of(config);
+  KernelSource source;
+  source.family = family.name;
+  source.template_path = family.template_path;
+  source.text = fmt::format(
+      "// tilewright {} (generated)\n"
+      "#include \"{}\"\n"
+      "using namespace tilewright::attention;\n"
+      "consteval {} config() {{\n"
+      "{}"
+      "}}\n",
+      to_string(config), family.template_path, family.config_type,
+      return_statement(
+          std::visit([](const auto& fields) { return initialisers(fields); }, config)));
+  for (const EntryPoint& entry : family.entries(config)) {
+    source.entry_names.push_back(entry.name);
+    source.text += entry_text(family, entry);
+  }
+  return source;
 }
 
 }  // namespace tilewright

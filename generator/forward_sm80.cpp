@@ -10,10 +10,10 @@
 #include "core/check.h"
 #include "generator/forward_problem.h"
 
-namespace tilewright::forward_sm80 {
+namespace tilewright {
 namespace {
 
-using Config = attention::ForwardSm80Config;
+using Config = ForwardSm80::Config;
 
 struct TileShape {
   int tile_m, tile_n, num_warps, stages;
@@ -126,13 +126,13 @@ std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
 
 }  // namespace
 
-std::vector<std::string> refusals(const Problem& problem, const Arch& arch) {
+std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arch& arch) {
   std::vector<std::string> reasons;
   if (arch.compute_capability() < 80) {
     reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
   }
   for (const std::string& feature : unusual_features(problem)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, kName));
+    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
   }
   check_head_dim(reasons, "head_dim_qk", problem.head_dim_qk);
   if (problem.head_dim_v) check_head_dim(reasons, "head_dim_v", problem.head_dim_v);
@@ -143,7 +143,7 @@ std::vector<std::string> refusals(const Problem& problem, const Arch& arch) {
   return reasons;
 }
 
-std::vector<Config> candidates(const Problem& problem, const Arch& arch) {
+std::vector<Config> ForwardSm80::candidates(const Problem& problem, const Arch& arch) {
   std::vector<Config> configs;
   const Config base = base_config(problem);
   for (const int num_warps : {4, 8}) {
@@ -168,25 +168,32 @@ std::vector<Config> candidates(const Problem& problem, const Arch& arch) {
   return configs;
 }
 
-Config default_config(const Problem& problem, const Arch& arch) {
+Config ForwardSm80::default_config(const Problem& problem, const Arch& arch) {
   const std::optional<Config> config = find_default(problem, arch);
-  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses", kName);
+  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses",
+           Config::family());
   return *config;
 }
 
-Result<ForwardLaunch> plan(const Problem& problem, const Config& config, const Arch& arch,
-                           const Shape& shape) {
+std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
+  return {{.name = "tw_forward",
+           .function = "forward_sm80_cta",
+           .launch_bounds = "config().num_threads(), config().min_blocks_per_sm",
+           .shared_bytes = config.shared_bytes()}};
+}
+
+Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& config,
+                                       const Arch& arch, const Shape& shape) {
   constexpr int64_t kMaxLength = INT32_MAX - 4096;  // positions and a tile beyond them are 32-bit
   constexpr int64_t kMaxGrid = INT32_MAX;
   const auto too_large = [](const char* name, int64_t value, int64_t most) {
     return make_error(ErrorCode::kUnsupportedProblem, "{}={} exceeds {}, the most that {} takes",
-                      name, value, most, kName);
+                      name, value, most, Config::family());
   };
   if (shape.seqlen_q > kMaxLength) return too_large("seqlen_q", shape.seqlen_q, kMaxLength);
   if (shape.seqlen_k > kMaxLength) return too_large("seqlen_k", shape.seqlen_k, kMaxLength);
-  ForwardLaunch launch;
-  launch.empty = shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0;
-  if (launch.empty) return launch;
+  FamilyLaunch launch;
+  if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
   const int64_t num_query_tiles = (shape.seqlen_q + config.tile_m - 1) / config.tile_m;
   const int64_t num_pairs =
       shape.batch > kMaxGrid / shape.num_heads_q ? kMaxGrid + 1 : shape.batch * shape.num_heads_q;
@@ -206,7 +213,7 @@ Result<ForwardLaunch> plan(const Problem& problem, const Config& config, const A
   const int64_t section_size =
       kv_heads > num_pairs / group_size ? num_pairs : kv_heads * group_size;
 
-  attention::ForwardParams& params = launch.params;
+  Params params = {};
   params.row_left = interval.row_left;
   params.row_right = interval.row_right;
   params.num_heads_q = static_cast<int>(shape.num_heads_q);
@@ -225,10 +232,24 @@ Result<ForwardLaunch> plan(const Problem& problem, const Config& config, const A
   params.scale_log2 = static_cast<float>(last_factor * std::numbers::log2e);
   params.tanh_scale = problem.softcap ? static_cast<float>(scale / *problem.softcap) : 0.0f;
 
-  launch.geometry.grid.x = static_cast<uint32_t>(num_pairs * num_query_tiles);
-  launch.geometry.block.x = static_cast<uint32_t>(config.num_threads());
-  launch.geometry.shared_bytes = config.shared_bytes();
+  launch.params = params;
+  launch.add_step(0, {.grid = {.x = static_cast<uint32_t>(num_pairs * num_query_tiles)},
+                      .block = {.x = static_cast<uint32_t>(config.num_threads())},
+                      .shared_bytes = config.shared_bytes()});
   return launch;
 }
 
-}  // namespace tilewright::forward_sm80
+void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
+  const auto strides = [&](TensorId id) { return tensors[id].strides; };
+  params.q = tensors[TensorId::kQ].data;
+  params.k = tensors[TensorId::kK].data;
+  params.v = tensors[TensorId::kV].data;
+  params.out = tensors[TensorId::kOut].data;
+  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  params.q_strides = strides(TensorId::kQ);
+  params.k_strides = strides(TensorId::kK);
+  params.v_strides = strides(TensorId::kV);
+  params.out_strides = strides(TensorId::kOut);
+}
+
+}  // namespace tilewright

@@ -1,32 +1,33 @@
 // The host side of the kernel family forward_sm80 (templates/attention/forward_sm80.cuh): which
-// problems it takes, with which configs, and how a config is launched.
+// problems it takes, with which configs, and how a config is launched. What each function owes
+// stands at generator/family.h.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "core/arch.h"
-#include "generator/plan_forward.h"
-#include "templates/attention/config.h"
+#include "generator/family.h"
+#include "generator/launch.h"
+#include "templates/attention/config/forward_sm80.h"
 #include "tilewright/problem.h"
 
-namespace tilewright::forward_sm80 {
+namespace tilewright {
 
-inline constexpr const char* kName = "forward_sm80";
-inline constexpr const char* kTemplatePath = "attention/forward_sm80.cuh";
+struct ForwardSm80 {
+  using Config = attention::ForwardSm80Config;
+  using Params = attention::ForwardParams;
+  static constexpr const char* kTemplatePath = "attention/forward_sm80.cuh";
+  static constexpr const char* kConfigType = "ForwardSm80Config";
+  static constexpr const char* kParamsType = "ForwardParams";
 
-// Every reason why the family does not take the problem on this architecture.
-std::vector<std::string> refusals(const Problem& problem, const Arch& arch);
+  static std::vector<std::string> refusals(const Problem& problem, const Arch& arch);
+  static std::vector<Config> candidates(const Problem& problem, const Arch& arch);
+  static Config default_config(const Problem& problem, const Arch& arch);
+  static std::vector<EntryPoint> entries(const Config& config);
+  static Result<FamilyLaunch> plan(const Problem& problem, const Config& config, const Arch& arch,
+                                   const Shape& shape);
+  static void bind(const BoundTensors& tensors, Params& params);
+};
 
-// The following take a problem that the family does not refuse.
-
-// Every config within the architecture's shared memory and registers, in a fixed order.
-std::vector<attention::ForwardSm80Config> candidates(const Problem& problem, const Arch& arch);
-// What to run where nothing was tuned; one of candidates().
-attention::ForwardSm80Config default_config(const Problem& problem, const Arch& arch);
-
-// Grid, parameters and shared memory of one launch.
-Result<ForwardLaunch> plan(const Problem& problem, const attention::ForwardSm80Config& config,
-                           const Arch& arch, const Shape& shape);
-
-}  // namespace tilewright::forward_sm80
+}  // namespace tilewright

@@ -1,43 +1,14 @@
 #include "generator/generator.h"
 
-#include <array>
-
 #include "core/check.h"
-#include "generator/forward_sm80.h"
+#include "generator/family.h"
 
 namespace tilewright {
-namespace {
-
-// The kernel families, in order of preference.
-struct Family {
-  const char* name;
-  std::vector<std::string> (*refusals)(const Problem&, const Arch&);
-  std::vector<AnyConfig> (*candidates)(const Problem&, const Arch&);
-  AnyConfig (*default_config)(const Problem&, const Arch&);
-};
-
-template <class Config>
-std::vector<AnyConfig> erase_type(const std::vector<Config>& configs) {
-  return {configs.begin(), configs.end()};
-}
-
-constexpr std::array kFamilies = {
-    Family{forward_sm80::kName, forward_sm80::refusals,
-           [](const Problem& problem, const Arch& arch) {
-             return erase_type(forward_sm80::candidates(problem, arch));
-           },
-           [](const Problem& problem, const Arch& arch) -> AnyConfig {
-             return forward_sm80::default_config(problem, arch);
-           }},
-};
-
-}  // namespace
-
 std::vector<Refusal> refusals(const Problem& problem, const Arch& arch) {
   std::vector<Refusal> all;
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     for (std::string& reason : family.refusals(problem, arch)) {
-      all.push_back({family.name, std::move(reason)});
+      all.push_back({std::string(family.name), std::move(reason)});
     }
   }
   return all;
@@ -45,7 +16,7 @@ std::vector<Refusal> refusals(const Problem& problem, const Arch& arch) {
 
 std::vector<AnyConfig> candidates(const Problem& problem, const Arch& arch) {
   std::vector<AnyConfig> all;
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     if (!family.refusals(problem, arch).empty()) continue;
     for (AnyConfig& config : family.candidates(problem, arch)) all.push_back(std::move(config));
   }
@@ -55,7 +26,7 @@ std::vector<AnyConfig> candidates(const Problem& problem, const Arch& arch) {
 Result<Choice> choose_config(const Problem& problem, const Arch& arch) {
   Choice choice;
   choice.refusals = refusals(problem, arch);
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     if (!family.refusals(problem, arch).empty()) continue;
     choice.config = family.default_config(problem, arch);
     choice.provenance = "default";

@@ -20,11 +20,11 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
-// The stub of one kernel: about ten lines of CUDA that name a template and its config.
+// The stub of one compiled unit: about ten lines of CUDA that name a template and its config.
 struct KernelSource {
-  std::string family;         // "forward_sm80"
-  std::string template_path;  // "attention/forward_sm80.cuh", the root of its include closure
-  std::string entry_name;     // "tw_forward"
+  std::string family;                    // "forward_sm80"
+  std::string template_path;             // "attention/forward_sm80.cuh", root of its includes
+  std::vector<std::string> entry_names;  // {"tw_forward"}, in the order of the family's entries
   std::string text;
 };
 

@@ -27,7 +27,7 @@ std::string cache_key(const CompileRequest& request, std::string_view compiler_i
   hash.update_field("compiler", compiler_identity);
   hash.update_field("target", request.target);
   for (const std::string& option : request.options) hash.update_field("option", option);
-  hash.update_field("entry", request.source.entry_name);
+  for (const std::string& name : request.source.entry_names) hash.update_field("entry", name);
   hash.update_field("stub", request.source.text);
   for (const DeviceHeader& header : request.headers) {
     hash.update_field("header", header.name);
@@ -150,7 +150,7 @@ Result<CacheResult> KernelCache::compile(const std::string& key, const CompileRe
   binary->key = key;
   binary->family = request.source.family;
   binary->target = request.target;
-  binary->entry_name = request.source.entry_name;
+  binary->entry_names = request.source.entry_names;
   binary->source = request.source.text;
   binary->code = std::move(code);
   return CacheResult{std::move(binary), BinaryOrigin::kCompiled};

@@ -20,7 +20,7 @@ namespace tilewright {
 using LogFunction = std::function<void(LogLevel, const std::string&)>;
 
 // Part of every key and entry: raised when either's layout or meaning changes.
-inline constexpr int kCacheFormat = 1;
+inline constexpr int kCacheFormat = 2;
 
 // 64 hex digits, from stub, include closure, options, target, compiler and format.
 std::string cache_key(const CompileRequest& request, std::string_view compiler_identity);

@@ -26,21 +26,28 @@ struct Header {
 
 using Sizes = std::array<uint64_t, kNumSections>;
 
-Json metadata_of(const Binary& binary) {
-  const KernelResources& resources = binary.code.resources;
-  return Json::object({{"key", binary.key},
-                       {"target", binary.target},
-                       {"family", binary.family},
-                       {"entry", binary.entry_name},
-                       {"title", title_of(binary.source)},
-                       {"compiler", binary.code.compiler_version},
-                       {"seconds", binary.code.seconds},
+Json entry_json(const std::string& name, const KernelResources& resources) {
+  return Json::object({{"name", name},
                        {"registers", resources.registers},
                        {"barriers", resources.barriers},
                        {"static_shared_bytes", resources.static_shared_bytes},
                        {"spill_store_bytes", resources.spill_store_bytes},
                        {"spill_load_bytes", resources.spill_load_bytes},
                        {"stack_bytes", resources.stack_bytes}});
+}
+
+Json metadata_of(const Binary& binary) {
+  Json entries = Json::array();
+  for (size_t i = 0; i < binary.entry_names.size(); ++i) {
+    entries.push(entry_json(binary.entry_names[i], binary.code.resources.at(i)));
+  }
+  return Json::object({{"key", binary.key},
+                       {"target", binary.target},
+                       {"family", binary.family},
+                       {"title", title_of(binary.source)},
+                       {"compiler", binary.code.compiler_version},
+                       {"seconds", binary.code.seconds},
+                       {"entries", std::move(entries)}});
 }
 
 std::string text_member(const Json& object, std::string_view name) {
@@ -53,6 +60,15 @@ int64_t int_member(const Json& object, std::string_view name) {
   const Json* member = object.find(name);
   const int64_t* number = member != nullptr ? member->as_int() : nullptr;
   return number != nullptr ? *number : -1;
+}
+
+KernelResources resources_of(const Json& entry) {
+  return {.registers = static_cast<int>(int_member(entry, "registers")),
+          .barriers = static_cast<int>(int_member(entry, "barriers")),
+          .static_shared_bytes = int_member(entry, "static_shared_bytes"),
+          .spill_store_bytes = int_member(entry, "spill_store_bytes"),
+          .spill_load_bytes = int_member(entry, "spill_load_bytes"),
+          .stack_bytes = int_member(entry, "stack_bytes")};
 }
 
 template <class T>
@@ -119,7 +135,6 @@ Result<Binary> decode_entry(std::string_view bytes, std::string_view key) {
   binary.key = key;
   binary.target = text_member(*metadata, "target");
   binary.family = text_member(*metadata, "family");
-  binary.entry_name = text_member(*metadata, "entry");
   binary.source = sections[1];
   binary.code.ptx = sections[2];
   binary.code.cubin = sections[3];
@@ -127,13 +142,12 @@ Result<Binary> decode_entry(std::string_view bytes, std::string_view key) {
   binary.code.compiler_version = text_member(*metadata, "compiler");
   const Json* seconds = metadata->find("seconds");
   binary.code.seconds = seconds != nullptr ? seconds->as_double() : 0;
-  KernelResources& resources = binary.code.resources;
-  resources.registers = static_cast<int>(int_member(*metadata, "registers"));
-  resources.barriers = static_cast<int>(int_member(*metadata, "barriers"));
-  resources.static_shared_bytes = int_member(*metadata, "static_shared_bytes");
-  resources.spill_store_bytes = int_member(*metadata, "spill_store_bytes");
-  resources.spill_load_bytes = int_member(*metadata, "spill_load_bytes");
-  resources.stack_bytes = int_member(*metadata, "stack_bytes");
+  const Json* entries = metadata->find("entries");
+  if (entries == nullptr || entries->as_array() == nullptr) return damaged("it names no kernel");
+  for (const Json& entry : *entries->as_array()) {
+    binary.entry_names.push_back(text_member(entry, "name"));
+    binary.code.resources.push_back(resources_of(entry));
+  }
   return binary;
 }
 

@@ -33,11 +33,11 @@ Result<CompileRequest> make_compile_request(const KernelSource& source, std::str
                                             const std::string& templates_dir);
 
 struct CompiledCode {
-  std::string ptx;    // `.file` paths are virtual: "/tilewright/attention/…"
-  std::string cubin;  // bytes of an ELF file
-  std::string log;    // warnings and the ptxas report
-  KernelResources resources;
-  std::string compiler_version;  // "NVRTC 13.0"
+  std::string ptx;                         // `.file` paths are virtual: "/tilewright/attention/…"
+  std::string cubin;                       // bytes of an ELF file
+  std::string log;                         // warnings and the ptxas report
+  std::vector<KernelResources> resources;  // of each entry, in the order of the request
+  std::string compiler_version;            // "NVRTC 13.0"
   double seconds = 0;
 };
 
@@ -46,7 +46,7 @@ struct Binary {
   std::string key;  // 64 hex digits
   std::string family;
   std::string target;
-  std::string entry_name;
+  std::vector<std::string> entry_names;
   std::string source;  // the stub
   CompiledCode code;
 };

@@ -88,9 +88,8 @@ ScopedContext::~ScopedContext() {
   if (pushed_) driver_.ctx_pop_current(&popped);
 }
 
-Module::Module(std::shared_ptr<const Device> device, CUmodule module, CUfunction function,
-               bool from_ptx)
-    : device_(std::move(device)), module_(module), function_(function), from_ptx_(from_ptx) {}
+Module::Module(std::shared_ptr<const Device> device, CUmodule module, bool from_ptx)
+    : device_(std::move(device)), module_(module), from_ptx_(from_ptx) {}
 
 Module::~Module() {
   if (!device_->check_process().ok()) return;
@@ -169,8 +168,36 @@ Status Device::check_process() const {
                     pid_, now);
 }
 
+Status Module::find_functions(const Binary& binary, std::span<const int64_t> shared_bytes) {
+  TW_CHECK(shared_bytes.size() == binary.entry_names.size(), "{} sizes for {} entries",
+           shared_bytes.size(), binary.entry_names.size());
+  const DriverTable& driver = device_->driver();
+  for (size_t i = 0; i < binary.entry_names.size(); ++i) {
+    const std::string& name = binary.entry_names[i];
+    CUfunction function = nullptr;
+    TW_TRY(driver.check(driver.module_get_function(&function, module_, name.c_str()),
+                        fmt::format("no kernel '{}' in its module", name)));
+    TW_TRY(driver.check(
+        driver.func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  static_cast<int>(shared_bytes[i])),
+        fmt::format("'{}' cannot have {} bytes of shared memory", name, shared_bytes[i])));
+    if (driver.emulator_set_resources != nullptr) {
+      const KernelResources& report = binary.code.resources.at(i);
+      const TwEmulatorResources resources{.size = sizeof(TwEmulatorResources),
+                                          .registers_per_thread = report.registers,
+                                          .barriers = report.barriers,
+                                          .local_bytes = report.stack_bytes,
+                                          .spill_load_bytes = report.spill_load_bytes,
+                                          .spill_store_bytes = report.spill_store_bytes};
+      driver.emulator_set_resources(function, &resources);
+    }
+    functions_.push_back(function);
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const Module>> Device::load(const Binary& binary,
-                                                   int64_t shared_bytes) const {
+                                                   std::span<const int64_t> shared_bytes) const {
   TW_TRY(check_process());
   const ScopedContext context(driver_, context_);
   TW_TRY(context.status());
@@ -182,30 +209,14 @@ Result<std::shared_ptr<const Module>> Device::load(const Binary& binary,
   CUresult result = load_image(binary.code.cubin);
   const bool from_ptx = needs_ptx(result);
   if (from_ptx) result = load_image(binary.code.ptx);
-  TW_TRY(driver_.check(result,
-                       fmt::format("cannot load the {} of {} ({}, {}) into '{}' with driver {}",
-                                   from_ptx ? "PTX" : "cubin", binary.entry_name, binary.target,
-                                   binary.code.compiler_version, info_.name, driver_version_)));
-
-  CUfunction function = nullptr;
-  const CUresult lookup = driver_.module_get_function(&function, handle, binary.entry_name.c_str());
-  auto module = std::make_shared<const Module>(shared_from_this(), handle, function, from_ptx);
-  TW_TRY(driver_.check(lookup, fmt::format("no kernel '{}' in its module", binary.entry_name)));
   TW_TRY(driver_.check(
-      driver_.func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                 static_cast<int>(shared_bytes)),
-      fmt::format("'{}' cannot have {} bytes of shared memory", binary.entry_name, shared_bytes)));
-  if (driver_.emulator_set_resources != nullptr) {
-    const KernelResources& report = binary.code.resources;
-    const TwEmulatorResources resources{.size = sizeof(TwEmulatorResources),
-                                        .registers_per_thread = report.registers,
-                                        .barriers = report.barriers,
-                                        .local_bytes = report.stack_bytes,
-                                        .spill_load_bytes = report.spill_load_bytes,
-                                        .spill_store_bytes = report.spill_store_bytes};
-    driver_.emulator_set_resources(function, &resources);
-  }
-  return module;
+      result,
+      fmt::format("cannot load the {} of {} ({}, {}) into '{}' with driver {}",
+                  from_ptx ? "PTX" : "cubin", fmt::join(binary.entry_names, ", "), binary.target,
+                  binary.code.compiler_version, info_.name, driver_version_)));
+  auto module = std::make_shared<Module>(shared_from_this(), handle, from_ptx);
+  TW_TRY(module->find_functions(binary, shared_bytes));
+  return std::shared_ptr<const Module>(std::move(module));
 }
 
 Result<void*> Device::allocate(int64_t bytes) const {

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/arch.h"
 #include "runtime/compile.h"
@@ -20,15 +22,18 @@ namespace tilewright {
 
 class Device;
 
-// A loaded module and its one kernel. Unloaded with the last reference.
+// A loaded module and its kernels. Unloaded with the last reference.
 class Module {
  public:
-  Module(std::shared_ptr<const Device> device, CUmodule module, CUfunction function, bool from_ptx);
+  Module(std::shared_ptr<const Device> device, CUmodule module, bool from_ptx);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  CUfunction function() const { return function_; }
+  // In the order of the binary's entry names.
+  const std::vector<CUfunction>& functions() const { return functions_; }
+  // The most dynamic shared memory that a launch of each entry will ask for.
+  Status find_functions(const Binary& binary, std::span<const int64_t> shared_bytes);
   const Device& device() const { return *device_; }
   // Whether the driver compiled the PTX, having no use for the cubin.
   bool from_ptx() const { return from_ptx_; }
@@ -36,7 +41,7 @@ class Module {
  private:
   std::shared_ptr<const Device> device_;
   CUmodule module_;
-  CUfunction function_;
+  std::vector<CUfunction> functions_;
   bool from_ptx_;
 };
 
@@ -75,8 +80,9 @@ class Device : public std::enable_shared_from_this<Device> {
   Status check_process() const;
 
   // The cubin first, the PTX where the driver has no use for it. `shared_bytes`: the most dynamic
-  // shared memory that a launch will ask for.
-  Result<std::shared_ptr<const Module>> load(const Binary& binary, int64_t shared_bytes) const;
+  // shared memory that a launch of each entry will ask for.
+  Result<std::shared_ptr<const Module>> load(const Binary& binary,
+                                             std::span<const int64_t> shared_bytes) const;
 
   Result<void*> allocate(int64_t bytes) const;
   Status release(void* pointer) const;

@@ -41,10 +41,8 @@ namespace tilewright {
     (CUfunction* function, CUmodule module, const char* name))                                     \
   X(func_set_attribute, "cuFuncSetAttribute",                                                      \
     (CUfunction function, CUfunction_attribute attribute, int value))                              \
-  X(launch_kernel, "cuLaunchKernel",                                                               \
-    (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,           \
-     unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,  \
-     CUstream stream, void** parameters, void** extra))                                            \
+  X(launch_kernel_ex, "cuLaunchKernelEx",                                                          \
+    (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))          \
   X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr* pointer, size_t bytes))                              \
   X(mem_free, "cuMemFree_v2", (CUdeviceptr pointer))                                               \
   X(memcpy_htod, "cuMemcpyHtoD_v2", (CUdeviceptr to, const void* from, size_t bytes))              \

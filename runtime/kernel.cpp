@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
-#include "generator/plan_forward.h"
+#include "generator/family.h"
 #include "runtime/kernel_state.h"
 #include "runtime/tensor_check.h"
 
@@ -69,62 +69,102 @@ Result<Shape> complete_shape(const Problem& problem, const Shape& given) {
 }
 
 // Geometry and parameters of a launch, everything checked.
-Result<ForwardLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& plan,
-                                  const LaunchTensors& tensors) {
+Result<FamilyLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& plan,
+                                 const LaunchTensors& tensors) {
   TW_ASSIGN(const Shape shape, complete_shape(state.problem, plan.shape));
-  TW_ASSIGN(ForwardLaunch launch,
-            plan_forward(state.problem, state.config, state.device->arch(), shape));
-  TW_TRY(bind_forward_tensors(state.problem, shape, tensors, launch.params));
+  const Family& family = family_of(state.config);
+  TW_ASSIGN(FamilyLaunch launch,
+            family.plan(state.problem, state.config, state.device->arch(), shape));
+  TW_ASSIGN(const BoundTensors bound,
+            check_tensors(state.problem, shape, tensors, launch.workspace_bytes));
+  family.bind(bound, launch);
   return launch;
+}
+
+void* address_of(AnyParams& params) {
+  return std::visit([](auto& family_params) -> void* { return &family_params; }, params);
+}
+
+CUresult launch_step(const DriverTable& driver, CUstream stream, CUfunction function,
+                     const LaunchGeometry& geometry, AnyParams& params) {
+  const auto& [grid, block, cluster, shared_bytes] = geometry;
+  void* parameters[] = {address_of(params)};
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = cluster.x;
+  attribute.value.clusterDim.y = cluster.y;
+  attribute.value.clusterDim.z = cluster.z;
+  const CUlaunchConfig config = {.gridDimX = grid.x,
+                                 .gridDimY = grid.y,
+                                 .gridDimZ = grid.z,
+                                 .blockDimX = block.x,
+                                 .blockDimY = block.y,
+                                 .blockDimZ = block.z,
+                                 .sharedMemBytes = static_cast<unsigned int>(shared_bytes),
+                                 .hStream = stream,
+                                 .attrs = &attribute,
+                                 .numAttrs = cluster == Dim3{} ? 0u : 1u};
+  return driver.launch_kernel_ex(&config, function, parameters, nullptr);
 }
 
 }  // namespace
 
 Result<LaunchPlan> Kernel::plan(const Shape& given) const {
   TW_ASSIGN(const Shape shape, complete_shape(state_->problem, given));
-  TW_ASSIGN(const ForwardLaunch launch,
-            plan_forward(state_->problem, state_->config, state_->device->arch(), shape));
-  return LaunchPlan{.shape = shape,
-                    .grid = launch.geometry.grid,
-                    .block = launch.geometry.block,
-                    .cluster = launch.geometry.cluster,
-                    .shared_bytes = static_cast<uint32_t>(launch.geometry.shared_bytes),
-                    .workspace_bytes = 0,
-                    .empty = launch.empty,
-                    .tensors = forward_requirements(state_->problem, shape)};
+  TW_ASSIGN(const FamilyLaunch launch,
+            family_of(state_->config)
+                .plan(state_->problem, state_->config, state_->device->arch(), shape));
+  LaunchPlan plan = {.shape = shape,
+                     .steps = {},
+                     .workspace_bytes = launch.workspace_bytes,
+                     .tensors = tensor_requirements(state_->problem, shape)};
+  for (const FamilyStep& step : launch.used_steps()) {
+    plan.steps.push_back({.entry = state_->entries.at(static_cast<size_t>(step.entry)).name,
+                          .grid = step.geometry.grid,
+                          .block = step.geometry.block,
+                          .cluster = step.geometry.cluster,
+                          .shared_bytes = static_cast<uint32_t>(step.geometry.shared_bytes)});
+  }
+  return plan;
 }
 
 Status Kernel::launch(CUstream_st* stream, const LaunchPlan& plan,
                       const LaunchTensors& tensors) const {
   const Device& device = *state_->device;
   TW_TRY(device.check_process());
-  TW_ASSIGN(ForwardLaunch launch, bind_launch(*state_, plan, tensors));
-  if (launch.empty) return {};
+  TW_ASSIGN(FamilyLaunch launch, bind_launch(*state_, plan, tensors));
+  if (launch.empty()) return {};
   const ScopedContext context(device.driver(), device.context());
   TW_TRY(context.status());
-  const auto& [grid, block, cluster, shared_bytes] = launch.geometry;
-  void* parameters[] = {&launch.params};
-  const CUresult result = device.driver().launch_kernel(
-      state_->module->function(), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-      static_cast<unsigned int>(shared_bytes), stream, parameters, nullptr);
-  if (result == CUDA_SUCCESS) return {};
-  return device.driver().check(
-      result, fmt::format("cannot launch {} for '{}' with grid {}x{}x{}", entry_name(),
-                          state_->problem.to_string(), grid.x, grid.y, grid.z));
+  for (const FamilyStep& step : launch.used_steps()) {
+    const KernelEntry& entry = state_->entries.at(static_cast<size_t>(step.entry));
+    const CUresult result =
+        launch_step(device.driver(), stream, entry.function, step.geometry, launch.params);
+    if (result == CUDA_SUCCESS) continue;
+    const Dim3& grid = step.geometry.grid;
+    return device.driver().check(
+        result, fmt::format("cannot launch {} for '{}' with grid {}x{}x{}", entry.name,
+                            state_->problem.to_string(), grid.x, grid.y, grid.z));
+  }
+  return {};
 }
 
 Result<std::vector<std::byte>> Kernel::pack_params(const LaunchPlan& plan,
                                                    const LaunchTensors& tensors) const {
-  TW_ASSIGN(const ForwardLaunch launch, bind_launch(*state_, plan, tensors));
-  std::vector<std::byte> bytes(sizeof launch.params);
-  std::memcpy(bytes.data(), &launch.params, bytes.size());
-  return bytes;
+  TW_ASSIGN(FamilyLaunch launch, bind_launch(*state_, plan, tensors));
+  return std::visit(
+      [](const auto& params) {
+        std::vector<std::byte> bytes(sizeof params);
+        std::memcpy(bytes.data(), &params, sizeof params);
+        return bytes;
+      },
+      launch.params);
 }
 
 const Problem& Kernel::problem() const { return state_->problem; }
 std::string Kernel::config_text() const { return to_string(state_->config); }
 std::string_view Kernel::provenance() const { return state_->provenance; }
-const KernelResources& Kernel::resources() const { return state_->binary->code.resources; }
+std::span<const KernelEntry> Kernel::entries() const { return state_->entries; }
 BinaryOrigin Kernel::origin() const { return state_->origin; }
 double Kernel::compile_seconds() const {
   return state_->origin == BinaryOrigin::kCompiled ? state_->binary->code.seconds : 0;
@@ -135,7 +175,5 @@ std::span<const std::byte> Kernel::cubin() const {
   return std::as_bytes(std::span(state_->binary->code.cubin));
 }
 std::string_view Kernel::ptx() const { return state_->binary->code.ptx; }
-std::string_view Kernel::entry_name() const { return state_->binary->entry_name; }
-CUfunc_st* Kernel::function() const { return state_->module->function(); }
 
 }  // namespace tilewright

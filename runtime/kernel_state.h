@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/any_config.h"
 #include "runtime/cache.h"
@@ -14,6 +15,7 @@ namespace tilewright {
 struct Kernel::State {
   std::shared_ptr<const Device> device;
   std::shared_ptr<const Module> module;
+  std::vector<KernelEntry> entries;
   BinaryPtr binary;
   BinaryOrigin origin = BinaryOrigin::kCompiled;
   Problem problem;

@@ -228,7 +228,9 @@ Result<CompiledCode> Nvrtc::compile(const CompileRequest& request) {
                       code.ptx.size(), code.cubin.size());
   }
   hide_current_folder(request, code);
-  code.resources = parse_ptxas_report(code.log, request.source.entry_name);
+  for (const std::string& name : request.source.entry_names) {
+    code.resources.push_back(parse_ptxas_report(code.log, name));
+  }
   code.compiler_version = "NVRTC " + nvrtc->version;
   code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return code;

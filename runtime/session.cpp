@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/threads.h"
+#include "generator/family.h"
 #include "generator/generator.h"
 #include "runtime/cache.h"
 #include "runtime/device.h"
@@ -152,15 +153,24 @@ Result<CacheResult> Session::Impl::get_or_compile(const KernelSource& source) {
 
 Result<Kernel> Session::Impl::load(const CacheResult& compiled, const Problem& problem,
                                    const Choice& choice) {
-  const int64_t shared_bytes =
-      std::visit([](const auto& config) { return int64_t{config.shared_bytes()}; }, choice.config);
+  const Binary& binary = *compiled.binary;
   bool found = false;
-  TW_ASSIGN(std::shared_ptr<const Module> module, modules.get(compiled.binary->key, &found, [&] {
-    return device->load(*compiled.binary, shared_bytes);
+  TW_ASSIGN(std::shared_ptr<const Module> module, modules.get(binary.key, &found, [&] {
+    std::vector<int64_t> shared_bytes;
+    for (const EntryPoint& entry : family_of(choice.config).entries(choice.config)) {
+      shared_bytes.push_back(entry.shared_bytes);
+    }
+    return device->load(binary, shared_bytes);
   }));
+  std::vector<KernelEntry> entries;
+  for (size_t i = 0; i < binary.entry_names.size(); ++i) {
+    entries.push_back(
+        {binary.entry_names[i], binary.code.resources.at(i), module->functions().at(i)});
+  }
   return Kernel(
       std::make_shared<const Kernel::State>(Kernel::State{.device = device,
                                                           .module = std::move(module),
+                                                          .entries = std::move(entries),
                                                           .binary = compiled.binary,
                                                           .origin = compiled.origin,
                                                           .problem = problem,

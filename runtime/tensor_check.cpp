@@ -3,76 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <span>
 
 #include "core/check.h"
+#include "runtime/tensor_specs.h"
 
 namespace tilewright {
 namespace {
-
-// What a kernel copies at once: cp.async and TMA move 16 bytes.
-constexpr int64_t kPromisedAlignment = 16;
-
-constexpr int kMatrixRank = 4;  // q, k, v, out
-constexpr int kLseRank = 3;
-
-enum class Role { kInput, kOutput };
-
-// The demands on one of q, k, v, out.
-struct Matrix {
-  std::string_view name;
-  int64_t batch = 0, heads = 0, rows = 0, dim = 0;
-  Dtype dtype = Dtype::kFloat16;
-  Role role = Role::kInput;
-};
-
-struct Matrices {
-  Matrix q, k, v, out;
-};
-
-Matrices matrices_of(const Problem& problem, const Shape& shape) {
-  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
-  const int64_t qk = problem.head_dim_qk.value_or(0);
-  const int64_t v = problem.head_dim_v.value_or(qk);
-  const Dtype out = problem.out_dtype.value_or(dtype);
-  return {
-      .q = {"q", shape.batch, shape.num_heads_q, shape.seqlen_q, qk, dtype, Role::kInput},
-      .k = {"k", shape.batch, shape.num_heads_kv, shape.seqlen_k, qk, dtype, Role::kInput},
-      .v = {"v", shape.batch, shape.num_heads_kv, shape.seqlen_k, v, dtype, Role::kInput},
-      .out = {"out", shape.batch, shape.num_heads_q, shape.seqlen_q, v, out, Role::kOutput},
-  };
-}
-
-// Where batch, row, head and dim stand among a tensor's dims.
-struct Axes {
-  int batch, row, head, dim;
-};
-constexpr Axes axes_of(Layout layout) {
-  return layout == Layout::kBshd ? Axes{0, 1, 2, 3} : Axes{0, 2, 1, 3};
-}
-
-std::array<int64_t, kMatrixRank> extents_of(const Matrix& matrix, Layout layout) {
-  const Axes axes = axes_of(layout);
-  std::array<int64_t, kMatrixRank> extents{};
-  extents[static_cast<size_t>(axes.batch)] = matrix.batch;
-  extents[static_cast<size_t>(axes.row)] = matrix.rows;
-  extents[static_cast<size_t>(axes.head)] = matrix.heads;
-  extents[static_cast<size_t>(axes.dim)] = matrix.dim;
-  return extents;
-}
-
-int64_t alignment_of(const Problem& problem, Dtype dtype) {
-  return problem.strided ? size_in_bytes(dtype) : kPromisedAlignment;
-}
-
-bool is_empty(std::span<const int64_t> extents) {
-  for (const int64_t extent : extents) {
-    if (extent == 0) return true;
-  }
-  return false;
-}
 
 // Collects what is wrong with the tensors of one launch.
 class Faults {
@@ -94,32 +32,31 @@ class Faults {
 };
 
 // Type, rank and shape; false where looking further makes no sense.
-bool check_shape(std::string_view name, const Tensor& tensor, Dtype dtype,
-                 std::span<const int64_t> extents, Faults& faults) {
-  if (tensor.dtype != dtype) {
-    faults.add("tensor {} is of type {}, the kernel needs {}", name, to_string(tensor.dtype),
-               to_string(dtype));
+bool check_shape(const TensorSpec& spec, const Tensor& tensor, Faults& faults) {
+  if (tensor.dtype != spec.dtype) {
+    faults.add("tensor {} is of type {}, the kernel needs {}", spec.name(), to_string(tensor.dtype),
+               to_string(spec.dtype));
   }
-  const auto rank = static_cast<int>(extents.size());
-  if (tensor.rank != rank) {
-    faults.add("tensor {} has rank {}, the kernel needs {}", name, tensor.rank, rank);
+  if (tensor.rank != spec.rank) {
+    faults.add("tensor {} has rank {}, the kernel needs {}", spec.name(), tensor.rank, spec.rank);
     return false;
   }
-  const std::span<const int64_t> shape(tensor.shape.data(), extents.size());
-  if (!std::equal(shape.begin(), shape.end(), extents.begin())) {
-    faults.add("tensor {} has shape [{}], the plan needs [{}]", name, fmt::join(shape, ", "),
-               fmt::join(extents, ", "));
+  const std::span<const int64_t> wanted = spec.extents();
+  const std::span<const int64_t> shape(tensor.shape.data(), wanted.size());
+  if (!std::equal(shape.begin(), shape.end(), wanted.begin())) {
+    faults.add("tensor {} has shape [{}], the plan needs [{}]", spec.name(), fmt::join(shape, ", "),
+               fmt::join(wanted, ", "));
     return false;
   }
   return true;
 }
 
-bool check_address(std::string_view name, const Tensor& tensor, int64_t alignment, Faults& faults) {
-  if (tensor.data == nullptr) {
+bool check_address(std::string_view name, const void* data, int64_t alignment, Faults& faults) {
+  if (data == nullptr) {
     faults.add("tensor {} is missing: its address is null", name);
     return false;
   }
-  const auto address = reinterpret_cast<uintptr_t>(tensor.data);
+  const auto address = reinterpret_cast<uintptr_t>(data);
   if (address % static_cast<uintptr_t>(alignment) != 0) {
     faults.add("tensor {} is at {:#x}, which is not a multiple of the {} bytes promised", name,
                address, alignment);
@@ -127,105 +64,101 @@ bool check_address(std::string_view name, const Tensor& tensor, int64_t alignmen
   return true;
 }
 
-// The stride of one dim, 0 where the extent is 1 and nobody steps.
-int64_t canonical_stride(const Matrix& matrix, const Tensor& tensor, int dim, bool innermost,
-                         const Problem& problem, Faults& faults) {
+void check_contiguous(const TensorSpec& spec, const Tensor& tensor, Faults& faults) {
+  int64_t expected = 1;
+  for (size_t dim = static_cast<size_t>(spec.rank); dim-- > 0;) {
+    if (spec.shape[dim] > 1 && tensor.strides[dim] != expected) {
+      faults.add("tensor {} has stride {} at dim {}, the kernel needs it contiguous: {}",
+                 spec.name(), tensor.strides[dim], dim, expected);
+    }
+    expected *= spec.shape[dim];
+  }
+}
+
+// The stride of one dim, 0 where the extent is 1 and nobody steps or the tensor has no such dim.
+int64_t canonical_stride(const Problem& problem, const TensorSpec& spec, const Tensor& tensor,
+                         int dim, Faults& faults) {
+  if (dim < 0) return 0;
   const auto at = static_cast<size_t>(dim);
+  const bool innermost = dim == spec.rank - 1;
   const int64_t stride = tensor.strides[at];
   if (tensor.shape[at] <= 1) return innermost ? 1 : 0;
-  if (matrix.role == Role::kOutput && stride == 0) {
+  if (spec.role == TensorRole::kOutput && stride == 0) {
     faults.add("tensor {} has stride 0 at dim {} of extent {}: its elements would overlap",
-               matrix.name, dim, tensor.shape[at]);
+               spec.name(), dim, tensor.shape[at]);
   }
   if (problem.strided) return stride;
   if (innermost && stride != 1) {
     faults.add(
         "tensor {} has stride {} at its last dim, 1 is promised: add `strided` to the "
         "problem",
-        matrix.name, stride);
+        spec.name(), stride);
   }
-  const int64_t alignment = alignment_of(problem, matrix.dtype);
   // Modulo first: the product may overflow.
-  const int64_t elements = alignment / size_in_bytes(matrix.dtype);
+  const int64_t elements = spec.alignment_bytes / size_in_bytes(spec.dtype);
   if (!innermost && stride % elements != 0) {
     faults.add(
         "tensor {} has stride {} at dim {}, which is not a multiple of the {} bytes "
         "promised: add `strided` to the problem",
-        matrix.name, stride, dim, alignment);
+        spec.name(), stride, dim, spec.alignment_bytes);
   }
   return stride;
 }
 
-attention::TensorStrides bind(const Problem& problem, const Matrix& matrix, const Tensor& tensor,
-                              Faults& faults) {
-  const std::array<int64_t, kMatrixRank> extents = extents_of(matrix, problem.layout);
-  if (!check_shape(matrix.name, tensor, matrix.dtype, extents, faults)) return {};
-  if (is_empty(extents)) return {0, 0, 0, 1};
-  if (!check_address(matrix.name, tensor, alignment_of(problem, matrix.dtype), faults)) return {};
-  const auto stride = [&](int dim) {
-    return canonical_stride(matrix, tensor, dim, dim == kMatrixRank - 1, problem, faults);
-  };
-  const Axes axes = axes_of(problem.layout);
-  return {.batch = stride(axes.batch),
-          .head = stride(axes.head),
-          .row = stride(axes.row),
-          .dim = stride(axes.dim)};
-}
-
-// Optional; contiguous.
-void check_lse(const Shape& shape, const Tensor& lse, Faults& faults) {
-  if (lse.data == nullptr) return;
-  const std::array<int64_t, kLseRank> extents = {shape.batch, shape.num_heads_q, shape.seqlen_q};
-  if (!check_shape("lse", lse, Dtype::kFloat32, extents, faults) || is_empty(extents)) return;
-  check_address("lse", lse, size_in_bytes(Dtype::kFloat32), faults);
-  int64_t expected = 1;
-  for (size_t dim = kLseRank; dim-- > 0;) {
-    if (extents[dim] > 1 && lse.strides[dim] != expected) {
-      faults.add("tensor lse has stride {} at dim {}, the kernel needs it contiguous: {}",
-                 lse.strides[dim], dim, expected);
-    }
-    expected *= extents[dim];
+BoundTensor check_tensor(const Problem& problem, const TensorSpec& spec, const Tensor& tensor,
+                         Faults& faults) {
+  BoundTensor bound = {.data = tensor.data, .strides = {0, 0, 0, 1}};
+  if (spec.optional && tensor.data == nullptr) return bound;
+  // One left out altogether is missing, not of a wrong type.
+  if (tensor.data == nullptr && tensor.rank == 0 && !spec.empty()) {
+    check_address(spec.name(), nullptr, spec.alignment_bytes, faults);
+    return bound;
   }
-}
-
-TensorRequirement requirement(const Problem& problem, const Matrix& matrix) {
-  const auto extents = extents_of(matrix, problem.layout);
-  return {.name = std::string(matrix.name),
-          .dtype = matrix.dtype,
-          .shape = {extents.begin(), extents.end()},
-          .alignment_bytes = alignment_of(problem, matrix.dtype)};
+  if (!check_shape(spec, tensor, faults) || spec.empty()) return bound;
+  if (!check_address(spec.name(), tensor.data, spec.alignment_bytes, faults)) return bound;
+  if (spec.contiguous) {
+    check_contiguous(spec, tensor, faults);
+    return bound;
+  }
+  const auto stride = [&](int dim) { return canonical_stride(problem, spec, tensor, dim, faults); };
+  bound.strides = {.batch = stride(spec.axes.batch),
+                   .head = stride(spec.axes.head),
+                   .row = stride(spec.axes.row),
+                   .dim = stride(spec.axes.dim)};
+  return bound;
 }
 
 }  // namespace
 
-std::vector<TensorRequirement> forward_requirements(const Problem& problem, const Shape& shape) {
-  const Matrices matrices = matrices_of(problem, shape);
-  return {requirement(problem, matrices.q),
-          requirement(problem, matrices.k),
-          requirement(problem, matrices.v),
-          requirement(problem, matrices.out),
-          {.name = "lse",
-           .dtype = Dtype::kFloat32,
-           .shape = {shape.batch, shape.num_heads_q, shape.seqlen_q},
-           .alignment_bytes = size_in_bytes(Dtype::kFloat32),
-           .optional = true}};
+std::vector<TensorRequirement> tensor_requirements(const Problem& problem, const Shape& shape) {
+  std::vector<TensorRequirement> requirements;
+  for (const TensorSpec& spec : tensor_specs(problem, shape)) {
+    requirements.push_back({.name = std::string(spec.name()),
+                            .role = spec.role,
+                            .dtype = spec.dtype,
+                            .shape = {spec.extents().begin(), spec.extents().end()},
+                            .alignment_bytes = spec.alignment_bytes,
+                            .contiguous = spec.contiguous,
+                            .optional = spec.optional});
+  }
+  return requirements;
 }
 
-Status bind_forward_tensors(const Problem& problem, const Shape& shape,
-                            const LaunchTensors& tensors, attention::ForwardParams& params) {
-  const Matrices matrices = matrices_of(problem, shape);
+Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
+                                   const LaunchTensors& tensors, int64_t workspace_bytes) {
+  constexpr int64_t kWorkspaceAlignment = 16;
+  BoundTensors bound;
   Faults faults;
-  params.q = tensors.q.data;
-  params.k = tensors.k.data;
-  params.v = tensors.v.data;
-  params.out = tensors.out.data;
-  params.lse = static_cast<float*>(tensors.lse.data);
-  params.q_strides = bind(problem, matrices.q, tensors.q, faults);
-  params.k_strides = bind(problem, matrices.k, tensors.k, faults);
-  params.v_strides = bind(problem, matrices.v, tensors.v, faults);
-  params.out_strides = bind(problem, matrices.out, tensors.out, faults);
-  check_lse(shape, tensors.lse, faults);
-  return std::move(faults).status();
+  for (const TensorSpec& spec : tensor_specs(problem, shape)) {
+    const Tensor& tensor = tensors.*tensor_fields()[static_cast<size_t>(spec.id)].member;
+    bound[spec.id] = check_tensor(problem, spec, tensor, faults);
+  }
+  if (workspace_bytes > 0) {
+    check_address("workspace", tensors.workspace, kWorkspaceAlignment, faults);
+    bound.workspace = tensors.workspace;
+  }
+  TW_TRY(std::move(faults).status());
+  return bound;
 }
 
 }  // namespace tilewright

@@ -38,28 +38,40 @@ struct Dim3 {
   bool operator==(const Dim3&) const = default;
 };
 
+enum class TensorRole : int { kInput, kOutput };
+
 // What launch() will demand of one tensor.
 struct TensorRequirement {
-  std::string name;  // "q", "k", "v", "out", "lse", …
+  std::string name;  // "q", "k", "v", "out", "lse", … as in LaunchTensors
+  TensorRole role = TensorRole::kInput;
   Dtype dtype = Dtype::kFloat16;
   std::vector<int64_t> shape;
   int64_t alignment_bytes = 0;  // of the address and of every row stride
+  bool contiguous = false;      // no strides but those of a dense row-major tensor
   bool optional = false;
 };
 
-// Pure data: grid, bytes and requirements for one shape. Made by Kernel::plan.
-struct LaunchPlan {
-  Shape shape;  // complete
-  Dim3 grid, block, cluster;
+// One kernel of a launch.
+struct LaunchStep {
+  std::string entry;
+  Dim3 grid = {}, block = {}, cluster = {};
   uint32_t shared_bytes = 0;  // dynamic
-  int64_t workspace_bytes = 0;
-  bool empty = false;  // zero-size problem: launch() does nothing
-  std::vector<TensorRequirement> tensors;
 };
 
-// Tensors of a launch, by name; those left out have data == nullptr.
+// Pure data: grids, bytes and requirements for one shape. Made by Kernel::plan.
+struct LaunchPlan {
+  Shape shape;                    // complete
+  std::vector<LaunchStep> steps;  // in order on the stream; empty: a problem of size zero
+  int64_t workspace_bytes = 0;    // 16-byte aligned device memory; its content does not matter
+  std::vector<TensorRequirement> tensors;
+  bool empty() const { return steps.empty(); }  // launch() does nothing
+};
+
+// Tensors of a launch, by name; those left out have data == nullptr. LaunchPlan::tensors says which
+// of them a kernel needs.
 struct LaunchTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
+  Tensor dout = {}, dq = {}, dk = {}, dv = {};  // backward
   void* workspace = nullptr;
 };
 
@@ -71,6 +83,13 @@ struct KernelResources {
   int64_t spill_store_bytes = -1;
   int64_t spill_load_bytes = -1;
   int64_t stack_bytes = -1;
+};
+
+// One __global__ function of a kernel.
+struct KernelEntry {
+  std::string name;
+  KernelResources resources;
+  CUfunc_st* function = nullptr;
 };
 
 // Where the binary came from.
@@ -93,7 +112,8 @@ class Kernel {
   const Problem& problem() const;
   std::string config_text() const;      // the chosen config, only non-default fields
   std::string_view provenance() const;  // who chose it: "default", "tuned exact", …
-  const KernelResources& resources() const;
+  // One per step of a plan at most, in a fixed order.
+  std::span<const KernelEntry> entries() const;
   BinaryOrigin origin() const;
   double compile_seconds() const;  // 0 unless origin is kCompiled
 
@@ -101,9 +121,7 @@ class Kernel {
   std::string_view source() const;
   std::span<const std::byte> cubin() const;
   std::string_view ptx() const;
-  std::string_view entry_name() const;
-  CUfunc_st* function() const;
-  // The kernel's one parameter, packed for cuLaunchKernel's extra buffer.
+  // The one parameter of every entry, packed for cuLaunchKernel's extra buffer.
   Result<std::vector<std::byte>> pack_params(const LaunchPlan& plan,
                                              const LaunchTensors& tensors) const;
 

@@ -19,9 +19,9 @@
 // over the last slot, which is first filled after every warp has taken its Q.
 #pragma once
 
-#include "attention/config.h"
+#include "attention/config/forward_sm80.h"
 #include "attention/masks.cuh"
-#include "attention/params.h"
+#include "attention/params/forward.h"
 #include "attention/softmax.cuh"
 #include "attention/tile.cuh"
 #include "attention/types.cuh"

@@ -5,7 +5,6 @@
 // causal masks of either alignment and windows.
 #pragma once
 
-#include "attention/params.h"
 #include "attention/types.cuh"
 
 namespace tilewright::attention {
@@ -42,7 +41,8 @@ struct AllVisible {
   using Row = KeyInterval;
   int seqlen_k;
 
-  __device__ __forceinline__ explicit AllVisible(const ForwardParams& params)
+  template <class Params>
+  __device__ __forceinline__ explicit AllVisible(const Params& params)
       : seqlen_k(params.seqlen_k) {}
 
   __device__ __forceinline__ KeyTiles key_tiles(int) const {
@@ -59,7 +59,8 @@ struct RowRange {
   int seqlen_q;
   int seqlen_k;
 
-  __device__ __forceinline__ explicit RowRange(const ForwardParams& params)
+  template <class Params>
+  __device__ __forceinline__ explicit RowRange(const Params& params)
       : row_left(params.row_left),
         row_right(params.row_right),
         seqlen_q(params.seqlen_q),

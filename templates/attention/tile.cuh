@@ -2,7 +2,7 @@
 // bank conflicts for every row length, and the copies that fill them from global memory.
 #pragma once
 
-#include "attention/params.h"
+#include "attention/params/tensor_strides.h"
 #include "attention/types.cuh"
 #include "ptx/cp_async.cuh"
 

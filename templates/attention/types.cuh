@@ -3,7 +3,7 @@
 // -default-device a constexpr variable becomes a .global.
 #pragma once
 
-#include "attention/config.h"
+#include "attention/config/dtype.h"
 #include "ptx/convert.cuh"
 #include "ptx/mma.cuh"
 

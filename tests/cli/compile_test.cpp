@@ -26,10 +26,13 @@ TEST(Compile, ReportsWhatTheKernelTakes) {
   ASSERT_EQ(first.code, 0) << first.err;
   const Json json = first.json();
   EXPECT_EQ(*json.find("target")->as_string(), "sm_80");
-  EXPECT_GT(*json.find("registers")->as_int(), 31);
-  EXPECT_EQ(*json.find("spill_store_bytes")->as_int(), 0);
-  EXPECT_EQ(*json.find("spill_load_bytes")->as_int(), 0);
-  EXPECT_GT(*json.find("dynamic_shared_bytes")->as_int(), 0);
+  ASSERT_EQ(json.find("entries")->as_array()->size(), 1u);
+  const Json& entry = json.find("entries")->as_array()->front();
+  EXPECT_EQ(*entry.find("name")->as_string(), "tw_forward");
+  EXPECT_GT(*entry.find("registers")->as_int(), 31);
+  EXPECT_EQ(*entry.find("spill_store_bytes")->as_int(), 0);
+  EXPECT_EQ(*entry.find("spill_load_bytes")->as_int(), 0);
+  EXPECT_GT(*entry.find("dynamic_shared_bytes")->as_int(), 0);
   EXPECT_GT(json.find("compile_seconds")->as_double(), 0);
   EXPECT_EQ(*json.find("origin")->as_string(), "compiled");
 

@@ -39,10 +39,11 @@ void expect_compiles(const Problem& problem, const AnyConfig& config, const char
     GTEST_SKIP() << result.error().message;
   }
   ASSERT_TRUE(result.ok()) << to_string(config) << "\n" << result.error().to_string();
-  const KernelResources& resources = result->binary->code.resources;
-  EXPECT_GT(resources.registers, 0);
-  EXPECT_EQ(resources.spill_store_bytes, 0) << to_string(config);
-  EXPECT_EQ(resources.spill_load_bytes, 0) << to_string(config);
+  for (const KernelResources& resources : result->binary->code.resources) {
+    EXPECT_GT(resources.registers, 0);
+    EXPECT_EQ(resources.spill_store_bytes, 0) << to_string(config);
+    EXPECT_EQ(resources.spill_load_bytes, 0) << to_string(config);
+  }
   // Constants of templates must not become variables of the module.
   EXPECT_EQ(result->binary->code.ptx.find("\n.global"), std::string::npos) << to_string(config);
 }

@@ -10,6 +10,7 @@ void* __cvta_shared_to_generic(size_t address);  // named, never called
 #include <utility>
 
 #include "templates/attention/masks.cuh"
+#include "templates/attention/params/forward.h"
 #include "templates/attention/tile.cuh"
 
 namespace tilewright::attention {

@@ -66,7 +66,7 @@ TEST(EmbeddedTemplates, HoldEveryKernelWhole) {
       emit(*problem, candidates(*problem, *arch_from_target("sm_80")).at(0));
   const auto closure = include_closure(source.template_path, embedded);
   ASSERT_TRUE(closure.ok()) << closure.error().message;
-  EXPECT_TRUE(closure->contains("attention/config.h"));
+  EXPECT_TRUE(closure->contains("attention/config/forward_sm80.h"));
   EXPECT_TRUE(closure->contains("ptx/mma.cuh"));
   for (const auto& [path, text] : *closure) {
     EXPECT_NE(text.find("#pragma once"), std::string_view::npos) << path;

@@ -4,40 +4,44 @@
 #include <cmath>
 
 #include "generator/forward_problem.h"
-#include "generator/plan_forward.h"
+#include "generator/forward_sm80.h"
 
 namespace tilewright {
 namespace {
 
 using attention::ForwardSm80Config;
 
-ForwardLaunch plan(const char* problem, const ForwardSm80Config& config, const Shape& shape) {
+FamilyLaunch plan(const char* problem, const ForwardSm80Config& config, const Shape& shape) {
   const auto parsed = Problem::parse(problem);
   EXPECT_TRUE(parsed.ok()) << problem;
-  const auto launch = plan_forward(*parsed, config, *arch_from_target("sm_80"), shape);
+  const auto launch = ForwardSm80::plan(*parsed, config, *arch_from_target("sm_80"), shape);
   EXPECT_TRUE(launch.ok()) << launch.error().message;
   return *launch;
 }
 
+attention::ForwardParams params_of(const FamilyLaunch& launch) {
+  return std::get<attention::ForwardParams>(launch.params);
+}
+
 TEST(PlanForward, CountsBlocksOnTheFirstGridAxis) {
   const ForwardSm80Config config = {.tile_m = 64, .num_warps = 2};
-  const ForwardLaunch launch = plan("qk128", config, {70000, 129, 5, 8, 2});
-  EXPECT_EQ(launch.geometry.grid, (Dim3{70000 * 8 * 3, 1, 1}));
-  EXPECT_EQ(launch.geometry.block, (Dim3{64, 1, 1}));
-  EXPECT_EQ(launch.geometry.cluster, (Dim3{1, 1, 1}));
-  EXPECT_EQ(launch.geometry.shared_bytes, config.shared_bytes());
-  EXPECT_EQ(launch.params.num_query_tiles, 3);
-  EXPECT_EQ(launch.params.num_batch_heads, 560000);
-  EXPECT_EQ(launch.params.group_size, 4);
-  EXPECT_FALSE(launch.empty);
+  const FamilyLaunch launch = plan("qk128", config, {70000, 129, 5, 8, 2});
+  EXPECT_EQ(launch.steps[0].geometry.grid, (Dim3{70000 * 8 * 3, 1, 1}));
+  EXPECT_EQ(launch.steps[0].geometry.block, (Dim3{64, 1, 1}));
+  EXPECT_EQ(launch.steps[0].geometry.cluster, (Dim3{1, 1, 1}));
+  EXPECT_EQ(launch.steps[0].geometry.shared_bytes, config.shared_bytes());
+  EXPECT_EQ(params_of(launch).num_query_tiles, 3);
+  EXPECT_EQ(params_of(launch).num_batch_heads, 560000);
+  EXPECT_EQ(params_of(launch).group_size, 4);
+  EXPECT_FALSE(launch.empty());
 }
 
 TEST(PlanForward, ZeroSizesAreEmptyButNoKeysAreNot) {
-  EXPECT_TRUE(plan("qk64", {}, {0, 5, 5, 1, 1}).empty);
-  EXPECT_TRUE(plan("qk64", {}, {1, 0, 5, 1, 1}).empty);
-  const ForwardLaunch no_keys = plan("qk64", {}, {1, 5, 0, 1, 1});
-  EXPECT_FALSE(no_keys.empty) << "every row is 0, with lse -inf, and must be written";
-  EXPECT_GE(no_keys.params.section_size, 1);
+  EXPECT_TRUE(plan("qk64", {}, {0, 5, 5, 1, 1}).empty());
+  EXPECT_TRUE(plan("qk64", {}, {1, 0, 5, 1, 1}).empty());
+  const FamilyLaunch no_keys = plan("qk64", {}, {1, 5, 0, 1, 1});
+  EXPECT_FALSE(no_keys.empty()) << "every row is 0, with lse -inf, and must be written";
+  EXPECT_GE(params_of(no_keys).section_size, 1);
 }
 
 TEST(PlanForward, RefusesWhatExceedsThirtyTwoBits) {
@@ -47,7 +51,7 @@ TEST(PlanForward, RefusesWhatExceedsThirtyTwoBits) {
        {Shape{1, int64_t{1} << 31, 1, 1, 1}, Shape{1, 1, int64_t{1} << 31, 1, 1},
         Shape{int64_t{1} << 31, 1, 1, 1, 1}, Shape{int64_t{1} << 62, 1, 1, 8, 1},
         Shape{1 << 20, 1 << 20, 1, 1, 1}}) {
-    const auto launch = plan_forward(*problem, ForwardSm80Config{}, arch, shape);
+    const auto launch = ForwardSm80::plan(*problem, ForwardSm80Config{}, arch, shape);
     ASSERT_FALSE(launch.ok());
     EXPECT_EQ(launch.error().code, ErrorCode::kUnsupportedProblem);
   }
@@ -55,23 +59,24 @@ TEST(PlanForward, RefusesWhatExceedsThirtyTwoBits) {
 
 // Whole groups of query heads, as many as have their K and V in half of L2 (40 MiB here).
 TEST(PlanForward, SectionsShareTheCache) {
-  EXPECT_EQ(plan("qk128 v128", {}, {4, 4096, 4096, 32, 8}).params.section_size, 40);  // 10 x 2 MiB
-  EXPECT_EQ(plan("qk128 v128", {}, {4, 128, 128, 32, 8}).params.section_size, 128);   // all
-  EXPECT_EQ(plan("qk128 v128", {}, {1, 1 << 20, 1 << 20, 32, 8}).params.section_size, 4);
+  EXPECT_EQ(params_of(plan("qk128 v128", {}, {4, 4096, 4096, 32, 8})).section_size,
+            40);  // 10 x 2 MiB
+  EXPECT_EQ(params_of(plan("qk128 v128", {}, {4, 128, 128, 32, 8})).section_size, 128);  // all
+  EXPECT_EQ(params_of(plan("qk128 v128", {}, {1, 1 << 20, 1 << 20, 32, 8})).section_size, 4);
 }
 
 TEST(PlanForward, FoldsTheScaleIntoBaseTwo) {
   const double log2_e = 1.4426950408889634;
-  const ForwardLaunch plain = plan("qk64", {.head_dim_qk = 64}, {1, 1, 1, 1, 1});
-  EXPECT_FLOAT_EQ(plain.params.scale_log2, static_cast<float>(0.125 * log2_e));
-  const ForwardLaunch scaled = plan("qk64 scale=0.3", {}, {1, 1, 1, 1, 1});
-  EXPECT_FLOAT_EQ(scaled.params.scale_log2, static_cast<float>(0.3 * log2_e));
-  const ForwardLaunch capped = plan("qk64 scale=0.3 softcap=20", {}, {1, 1, 1, 1, 1});
-  EXPECT_FLOAT_EQ(capped.params.scale_log2, static_cast<float>(20 * log2_e));
-  EXPECT_FLOAT_EQ(capped.params.tanh_scale, 0.015f);
-  const ForwardLaunch zero = plan("qk64 scale=0", {}, {1, 1, 1, 1, 1});
-  EXPECT_GT(zero.params.scale_log2, 0.0f) << "0 times a masked -inf would be NaN";
-  EXPECT_LT(zero.params.scale_log2, 1e-30f);
+  const FamilyLaunch plain = plan("qk64", {.head_dim_qk = 64}, {1, 1, 1, 1, 1});
+  EXPECT_FLOAT_EQ(params_of(plain).scale_log2, static_cast<float>(0.125 * log2_e));
+  const FamilyLaunch scaled = plan("qk64 scale=0.3", {}, {1, 1, 1, 1, 1});
+  EXPECT_FLOAT_EQ(params_of(scaled).scale_log2, static_cast<float>(0.3 * log2_e));
+  const FamilyLaunch capped = plan("qk64 scale=0.3 softcap=20", {}, {1, 1, 1, 1, 1});
+  EXPECT_FLOAT_EQ(params_of(capped).scale_log2, static_cast<float>(20 * log2_e));
+  EXPECT_FLOAT_EQ(params_of(capped).tanh_scale, 0.015f);
+  const FamilyLaunch zero = plan("qk64 scale=0", {}, {1, 1, 1, 1, 1});
+  EXPECT_GT(params_of(zero).scale_log2, 0.0f) << "0 times a masked -inf would be NaN";
+  EXPECT_LT(params_of(zero).scale_log2, 1e-30f);
 }
 
 RowInterval interval(const char* text, int64_t seqlen_q, int64_t seqlen_k) {

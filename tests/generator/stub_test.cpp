@@ -19,7 +19,7 @@ TEST(Stub, OfADefaultConfigHasNoFields) {
   const KernelSource source = emit_config({});
   EXPECT_EQ(source.family, "forward_sm80");
   EXPECT_EQ(source.template_path, "attention/forward_sm80.cuh");
-  EXPECT_EQ(source.entry_name, "tw_forward");
+  EXPECT_EQ(source.entry_names, std::vector<std::string>{"tw_forward"});
   EXPECT_EQ(source.text, R"(// tilewright forward_sm80 (generated))"
                          "\n#include \"attention/forward_sm80.cuh\"\n"
                          R"(using namespace tilewright::attention;

@@ -18,7 +18,7 @@ struct Case {
   std::string text;
   Problem problem;
   reference::Sizes sizes;
-  TrialInputs inputs;
+  TrialTensors inputs;
 };
 
 Case make_case(const std::string& text, uint64_t seed) {

@@ -8,7 +8,7 @@ import re
 import sys
 
 # folder -> folders or exact files it may include, besides itself, include/tilewright and std.
-CONFIGS = ["templates/attention/config.h", "templates/attention/params.h"]
+CONFIGS = ["templates/attention/config", "templates/attention/params"]
 EMULATOR_CORE = ["core/arch.h", "core/check.h", "core/text.h", "core/threads.h"]
 ALL = ["core", "generator", "io_model", "reference", "emulator", "runtime", "autotune", "cli",
        "templates/embedded.h", *CONFIGS]
@@ -54,7 +54,7 @@ def violations(folder, name, text):
         elif path.startswith("tilewright/"):
             if folder == "templates":
                 yield f"{where}: templates include templates/ only"
-        elif folder == "templates" and name.endswith((".cuh",)):
+        elif name.startswith("templates/attention/") or name.endswith(".cuh"):
             if not quoted or not path.startswith(("attention/", "ptx/", "editor/")):
                 yield f"{where}: device includes are paths from templates/"
         elif quoted and "/" not in path and path.endswith(".inc"):

@@ -43,7 +43,7 @@ class ErrorBound : public ::testing::TestWithParam<Dtype> {
                .seqlen_k = 45,
                .head_dim_qk = 24,
                .head_dim_v = 16};
-  TrialInputs inputs_;
+  TrialTensors inputs_;
   Forward expected_;
   std::vector<float> plain_, lse_;
 };

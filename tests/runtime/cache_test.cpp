@@ -87,17 +87,33 @@ TEST_F(CacheTest, EntryKeepsEveryField) {
   EXPECT_EQ(read->key, compiled->key);
   EXPECT_EQ(read->family, "test");
   EXPECT_EQ(read->target, "sm_80");
-  EXPECT_EQ(read->entry_name, "tw_test");
+  EXPECT_EQ(read->entry_names, compiled->entry_names);
   EXPECT_EQ(read->source, compiled->source);
   EXPECT_EQ(read->code.ptx, compiled->code.ptx);
   EXPECT_EQ(read->code.cubin, compiled->code.cubin);
   EXPECT_EQ(read->code.log, "log");
   EXPECT_EQ(read->code.compiler_version, "test 1.0");
   EXPECT_EQ(read->code.seconds, 0.25);
-  EXPECT_EQ(read->code.resources.registers, 42);
-  EXPECT_EQ(read->code.resources.barriers, -1);
-  EXPECT_EQ(read->code.resources.spill_load_bytes, 8);
-  EXPECT_EQ(read->code.resources.stack_bytes, -1);
+  ASSERT_EQ(read->code.resources.size(), 1u);
+  EXPECT_EQ(read->code.resources[0].registers, 42);
+  EXPECT_EQ(read->code.resources[0].barriers, -1);
+  EXPECT_EQ(read->code.resources[0].spill_load_bytes, 8);
+  EXPECT_EQ(read->code.resources[0].stack_bytes, -1);
+}
+
+TEST_F(CacheTest, EntryKeepsEveryKernel) {
+  CompileRequest request = small_request();
+  request.source.entry_names = {"tw_first", "tw_second"};
+  CountingCompiler compiler;
+  for (const BinaryOrigin origin : {BinaryOrigin::kCompiled, BinaryOrigin::kDisk}) {
+    KernelCache cache(directory(), kLarge, log_.function());
+    const auto result = cache.get_or_compile(request, compiler);
+    ASSERT_TRUE(result.ok()) << result.error().to_string();
+    EXPECT_EQ(result->origin, origin);
+    EXPECT_EQ(result->binary->entry_names, request.source.entry_names);
+    ASSERT_EQ(result->binary->code.resources.size(), 2u);
+    EXPECT_EQ(result->binary->code.resources[1].registers, 43);
+  }
 }
 
 TEST_F(CacheTest, LeavesNothingButTheEntry) {

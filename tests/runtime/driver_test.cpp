@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "runtime/device.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/runtime_test_support.h"
@@ -27,7 +29,8 @@ class DriverTest : public ::testing::Test {
 
   static Binary some_binary() {
     Binary binary;
-    binary.entry_name = "tw_test";
+    binary.entry_names = {"tw_test"};
+    binary.code.resources = {{}};
     binary.target = "sm_80";
     binary.code.cubin =
         "\x7f"
@@ -45,7 +48,7 @@ TEST(DriverTable, NamesTheMissingSymbols) {
   ASSERT_FALSE(table.ok());
   EXPECT_EQ(table.error().code, ErrorCode::kDriverError);
   EXPECT_THAT(table.error().message, AllOf(HasSubstr("libm.so.6"), HasSubstr("cuInit")));
-  EXPECT_THAT(table.error().reasons, Contains("cuLaunchKernel"));
+  EXPECT_THAT(table.error().reasons, Contains("cuLaunchKernelEx"));
 }
 
 TEST(DriverTable, NoLibraryIsNoDevice) {
@@ -74,7 +77,7 @@ TEST_F(DriverTest, OrdinalBeyondTheLastIsNoDevice) {
 
 TEST_F(DriverTest, CubinIsEnough) {
   const auto device = *Device::open("cuda:0");
-  const auto module = device->load(some_binary(), 100000);
+  const auto module = device->load(some_binary(), std::array<int64_t, 1>{100000});
   ASSERT_TRUE(module.ok()) << module.error().to_string();
   EXPECT_FALSE((*module)->from_ptx());
   EXPECT_EQ(fake_->ptx_loaded, 0);
@@ -86,7 +89,7 @@ TEST_F(DriverTest, PtxServesWhereTheCubinDoesNot) {
     *fake_ = {};
     fake_->cubin_result = refusal;
     const auto device = *Device::open("cuda:0");
-    const auto module = device->load(some_binary(), 0);
+    const auto module = device->load(some_binary(), std::array<int64_t, 1>{0});
     ASSERT_TRUE(module.ok()) << module.error().to_string();
     EXPECT_TRUE((*module)->from_ptx());
     EXPECT_EQ(fake_->cubins_loaded, 1);
@@ -98,7 +101,7 @@ TEST_F(DriverTest, RefusedPtxNamesDriverAndCompiler) {
   fake_->cubin_result = CUDA_ERROR_NO_BINARY_FOR_GPU;
   fake_->ptx_result = CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   const auto device = *Device::open("cuda:0");
-  const auto module = device->load(some_binary(), 0);
+  const auto module = device->load(some_binary(), std::array<int64_t, 1>{0});
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.error().code, ErrorCode::kDriverError);
   EXPECT_THAT(module.error().message, AllOf(HasSubstr("PTX"), HasSubstr("NVRTC 13.0"),
@@ -108,7 +111,7 @@ TEST_F(DriverTest, RefusedPtxNamesDriverAndCompiler) {
 TEST_F(DriverTest, OtherLoadErrorsAreNotRetried) {
   fake_->cubin_result = CUDA_ERROR_OUT_OF_MEMORY;
   const auto device = *Device::open("cuda:0");
-  const auto module = device->load(some_binary(), 0);
+  const auto module = device->load(some_binary(), std::array<int64_t, 1>{0});
   ASSERT_FALSE(module.ok());
   EXPECT_EQ(module.error().code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(fake_->ptx_loaded, 0);
@@ -119,7 +122,7 @@ TEST_F(DriverTest, CallersContextIsLeftAsFound) {
   auto* const mine = reinterpret_cast<CUcontext>(uintptr_t{0x9000});
   for (CUcontext current : {static_cast<CUcontext>(nullptr), mine, device->context()}) {
     fake_->current = current;
-    EXPECT_TRUE(device->load(some_binary(), 0).ok());
+    EXPECT_TRUE(device->load(some_binary(), std::array<int64_t, 1>{0}).ok());
     EXPECT_TRUE(device->allocate(16).ok());
     EXPECT_TRUE(device->synchronize().ok());
     EXPECT_EQ(fake_->current, current);
@@ -129,7 +132,7 @@ TEST_F(DriverTest, CallersContextIsLeftAsFound) {
 TEST_F(DriverTest, EverythingIsGivenBack) {
   {
     const auto device = *Device::open("cuda:0");
-    EXPECT_TRUE(device->load(some_binary(), 0).ok());
+    EXPECT_TRUE(device->load(some_binary(), std::array<int64_t, 1>{0}).ok());
     EXPECT_EQ(fake_->modules_unloaded, 1);
   }
   EXPECT_EQ(fake_->contexts_retained, 1);
@@ -152,7 +155,10 @@ TEST_F(DriverTest, ChildOfForkIsToldSo) {
     const Status synchronized = device->synchronize();
     const bool told =
         !synchronized.ok() && synchronized.error().message.find("fork()") != std::string::npos;
-    return told && !device->load(some_binary(), 0).ok() && !device->allocate(1).ok() ? 0 : 1;
+    return told && !device->load(some_binary(), std::array<int64_t, 1>{0}).ok() &&
+                   !device->allocate(1).ok()
+               ? 0
+               : 1;
   });
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(device->synchronize().ok());

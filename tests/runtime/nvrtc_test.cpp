@@ -97,10 +97,11 @@ TEST_F(NvrtcTest, OneCompileGivesPtxCubinAndReport) {
   EXPECT_EQ(code->cubin.substr(0, 4),
             "\x7f"
             "ELF");
-  EXPECT_GT(code->resources.registers, 0);
-  EXPECT_EQ(code->resources.spill_load_bytes, 0);
-  EXPECT_EQ(code->resources.spill_store_bytes, 0);
-  EXPECT_EQ(code->resources.static_shared_bytes, 0);
+  ASSERT_EQ(code->resources.size(), 1u);
+  EXPECT_GT(code->resources[0].registers, 0);
+  EXPECT_EQ(code->resources[0].spill_load_bytes, 0);
+  EXPECT_EQ(code->resources[0].spill_store_bytes, 0);
+  EXPECT_EQ(code->resources[0].static_shared_bytes, 0);
   EXPECT_EQ(code->compiler_version, "NVRTC " + *nvrtc_.version());
   EXPECT_GT(code->seconds, 0);
 }

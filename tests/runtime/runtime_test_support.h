@@ -69,7 +69,7 @@ inline CompileRequest small_request(const std::string& target = "sm_80") {
   CompileRequest request;
   request.source = {.family = "test",
                     .template_path = "attention/test.cuh",
-                    .entry_name = "tw_test",
+                    .entry_names = {"tw_test"},
                     .text =
                         "// a test kernel\n"
                         "#include \"attention/test.cuh\"\n"
@@ -105,8 +105,9 @@ class CountingCompiler final : public Compiler {
                      6) +
                  request.source.text;
     code.log = "log";
-    code.resources.registers = 42;
-    code.resources.spill_load_bytes = 8;
+    for (size_t i = 0; i < request.source.entry_names.size(); ++i) {
+      code.resources.push_back({.registers = 42 + static_cast<int>(i), .spill_load_bytes = 8});
+    }
     code.compiler_version = "test 1.0";
     code.seconds = 0.25;
     return code;

@@ -165,7 +165,8 @@ TEST_F(SessionTest, PreparesFromMemoryDiskAndCompiler) {
   EXPECT_EQ(kernel_->origin(), BinaryOrigin::kCompiled);
   EXPECT_GT(kernel_->compile_seconds(), 0);
   const int64_t hits = session_->cache_counters().memory_hits;
-  EXPECT_EQ(session_->prepare(*Problem::parse(kProblem))->function(), kernel_->function());
+  EXPECT_EQ(session_->prepare(*Problem::parse(kProblem))->entries()[0].function,
+            kernel_->entries()[0].function);
   EXPECT_EQ(session_->cache_counters().memory_hits, hits + 1);
   EXPECT_EQ(session_->cache_counters().compiled, 1);
 
@@ -181,7 +182,7 @@ TEST_F(SessionTest, PreparesFromMemoryDiskAndCompiler) {
 TEST_F(SessionTest, LengthsDoNotMakeAnotherKernel) {
   const Kernel other = *session_->prepare(*Problem::parse("b7 hq2 hkv1 q9 k9 qk32 v16 fp16"));
   if (other.config_text() == kernel_->config_text()) {
-    EXPECT_EQ(other.function(), kernel_->function());
+    EXPECT_EQ(other.entries()[0].function, kernel_->entries()[0].function);
     EXPECT_EQ(session_->cache_counters().compiled, 1);
   }
 }
@@ -197,18 +198,17 @@ TEST_F(SessionTest, ImpossibleProblemsListTheirReasons) {
 }
 
 TEST_F(SessionTest, RawAccess) {
-  EXPECT_THAT(std::string(kernel_->ptx()),
-              HasSubstr(".entry " + std::string(kernel_->entry_name())));
+  EXPECT_THAT(std::string(kernel_->ptx()), HasSubstr(".entry " + kernel_->entries()[0].name));
   ASSERT_GT(kernel_->cubin().size(), 4u);
   EXPECT_EQ(std::memcmp(kernel_->cubin().data(),
                         "\x7f"
                         "ELF",
                         4),
             0);
-  EXPECT_THAT(std::string(kernel_->source()), HasSubstr(std::string(kernel_->entry_name())));
-  EXPECT_NE(kernel_->function(), nullptr);
-  EXPECT_GT(kernel_->resources().registers, 0);
-  EXPECT_EQ(kernel_->resources().spill_load_bytes, 0);
+  EXPECT_THAT(std::string(kernel_->source()), HasSubstr(kernel_->entries()[0].name));
+  EXPECT_NE(kernel_->entries()[0].function, nullptr);
+  EXPECT_GT(kernel_->entries()[0].resources.registers, 0);
+  EXPECT_EQ(kernel_->entries()[0].resources.spill_load_bytes, 0);
   const Launch launch(*session_, kOne);
   const auto params = kernel_->pack_params(*plan_, launch.tensors);
   ASSERT_TRUE(params.ok());
@@ -259,7 +259,7 @@ TEST_F(SessionTest, OtherZeroSizesDoNothing) {
                              Shape{.batch = 1, .seqlen_q = 0, .seqlen_k = 5}}) {
     const auto plan = kernel_->plan(shape);
     ASSERT_TRUE(plan.ok()) << plan.error().to_string();
-    EXPECT_TRUE(plan->empty);
+    EXPECT_TRUE(plan->empty());
     const auto tensor = [&](int64_t rows, int64_t heads, int64_t dim) {
       return Tensor{.dtype = Dtype::kFloat16, .rank = 4, .shape = {shape.batch, rows, heads, dim}};
     };
@@ -481,15 +481,16 @@ TEST_F(SessionTest, CapturedLaunchIsReplayedWithOtherPointers) {
   ASSERT_EQ(nodes, 1u);
   std::vector<std::byte> params = *kernel_->pack_params(*plan_, second.tensors);
   void* pointers[] = {params.data()};
+  const LaunchStep& step = plan_->steps.at(0);
   const CUDA_KERNEL_NODE_PARAMS_v2 replacement = {
-      .func = kernel_->function(),
-      .gridDimX = plan_->grid.x,
-      .gridDimY = plan_->grid.y,
-      .gridDimZ = plan_->grid.z,
-      .blockDimX = plan_->block.x,
-      .blockDimY = plan_->block.y,
-      .blockDimZ = plan_->block.z,
-      .sharedMemBytes = plan_->shared_bytes,
+      .func = kernel_->entries()[0].function,
+      .gridDimX = step.grid.x,
+      .gridDimY = step.grid.y,
+      .gridDimZ = step.grid.z,
+      .blockDimX = step.block.x,
+      .blockDimY = step.block.y,
+      .blockDimZ = step.block.z,
+      .sharedMemBytes = step.shared_bytes,
       .kernelParams = pointers,
       .extra = nullptr,
       .kern = nullptr,

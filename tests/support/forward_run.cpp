@@ -29,7 +29,9 @@ std::string run_and_verify(const ForwardRun& run) {
   if (!kernel.ok()) return kernel.error().to_string();
   const Result<reference::Sizes> sizes = trial_sizes(*problem);
   if (!sizes.ok()) return sizes.error().to_string();
-  const TrialInputs inputs = random_inputs(*problem, *sizes, run.seed);
+  TrialTensors inputs = random_inputs(*problem, *sizes, run.seed);
+  const Status completed = complete_inputs(*problem, *sizes, inputs);
+  if (!completed.ok()) return completed.error().to_string();
   const Result<TrialOutputs> outputs = run_trial(session, *kernel, *sizes, inputs, run.options);
   if (!outputs.ok()) return explain(outputs.error().to_string(), run, *problem, *kernel);
   const Result<Verdict> verdict = verify(*problem, *sizes, inputs, *outputs);
@@ -37,7 +39,7 @@ std::string run_and_verify(const ForwardRun& run) {
   return verdict->ok() ? "" : explain(verdict->detail(), run, *problem, *kernel);
 }
 
-TrialOutputs outputs_of(const ForwardRun& run, const TrialInputs& inputs) {
+TrialOutputs outputs_of(const ForwardRun& run, const TrialTensors& inputs) {
   const Result<Problem> problem = Problem::parse(run.problem);
   Session& session = shared_session(run.device);
   Result<Kernel> kernel = prepare(session, *problem, run.config);

@@ -24,6 +24,6 @@ std::string run_and_verify(const ForwardRun& run);
 
 // The outputs of a run with given inputs, for tests that compare runs with each other. Ends the
 // test program on an error.
-TrialOutputs outputs_of(const ForwardRun& run, const TrialInputs& inputs);
+TrialOutputs outputs_of(const ForwardRun& run, const TrialTensors& inputs);
 
 }  // namespace tilewright::testing

@@ -1,14 +1,17 @@
-// Configs of the kernel families: what a binary bakes in. Compiled by the host and by NVRTC, so
-// the two cannot drift. Structural types: ints, bools and enums only. Each config's field list
-// (for_each_field) is the only list: text, JSON, hash and stub come from it.
+// What a binary of forward_sm80 bakes in. Compiled by the host and by NVRTC, so the two cannot
+// drift. A structural type: ints, bools and enums only. The field list (for_each_field) is the only
+// list: text, JSON, hash and stub come from it.
 #pragma once
+
+#include "attention/config/dtype.h"
 
 namespace tilewright::attention {
 
-enum class Dtype : int { kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2 };
-
 // Forward attention on mma.sync (sm_80 and up): templates/attention/forward_sm80.cuh.
 struct ForwardSm80Config {
+  // A function: a constant would become a variable of every compiled module.
+  static constexpr const char* family() { return "forward_sm80"; }
+
   Dtype dtype = Dtype::kFloat16;
   int head_dim_qk = 128;
   int head_dim_v = 128;

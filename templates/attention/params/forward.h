@@ -1,17 +1,11 @@
-// Kernel parameters: one struct per family, passed by value as the kernel's only parameter. Plain
-// data, the same layout on the host and under NVRTC (fixed-width by construction on LP64).
-// generator/plan_forward.h fills everything but pointers and strides.
+// The parameters of forward attention, passed by value as the kernel's only parameter. Plain data,
+// the same layout on the host and under NVRTC (fixed-width by construction on LP64). The family's
+// host side fills it in: plan() everything but pointers and strides, bind() those.
 #pragma once
 
-namespace tilewright::attention {
+#include "attention/params/tensor_strides.h"
 
-// Strides in elements of one of Q, K, V, O. `dim` is 1 unless the kernel is strided.
-struct TensorStrides {
-  long long batch;
-  long long head;
-  long long row;
-  long long dim;
-};
+namespace tilewright::attention {
 
 struct ForwardParams {
   const void* q;  // [batch, seqlen_q, num_heads_q, head_dim_qk] through q_strides

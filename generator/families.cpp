@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <array>
+
+#include "core/check.h"
+#include "generator/family.h"
+#include "generator/forward_sm80.h"
+
+namespace tilewright {
+namespace {
+
+// The table row of a host side: its functions with the config's type erased.
+template <class Host>
+constexpr Family row() {
+  using Config = typename Host::Config;
+  return {
+      .name = Config::family(),
+      .template_path = Host::kTemplatePath,
+      .config_type = Host::kConfigType,
+      .params_type = Host::kParamsType,
+      .refusals = Host::refusals,
+      .candidates = [](const Problem& problem, const Arch& arch) -> std::vector<AnyConfig> {
+        const std::vector<Config> configs = Host::candidates(problem, arch);
+        return {configs.begin(), configs.end()};
+      },
+      .default_config = [](const Problem& problem, const Arch& arch) -> AnyConfig {
+        return Host::default_config(problem, arch);
+      },
+      .entries = [](const AnyConfig& config) { return Host::entries(std::get<Config>(config)); },
+      .plan =
+          [](const Problem& problem, const AnyConfig& config, const Arch& arch,
+             const Shape& shape) {
+            return Host::plan(problem, std::get<Config>(config), arch, shape);
+          },
+      .bind =
+          [](const BoundTensors& tensors, FamilyLaunch& launch) {
+            Host::bind(tensors, std::get<typename Host::Params>(launch.params));
+          },
+  };
+}
+
+constexpr std::array kFamilies = {row<ForwardSm80>()};
+static_assert(kFamilies.size() == std::variant_size_v<AnyConfig>);
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+const Family& family_of(const AnyConfig& config) {
+  const std::string_view name = family_name(config);
+  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                   [&](const Family& each) { return each.name == name; });
+  TW_CHECK(family != kFamilies.end(), "no family {}", name);
+  return *family;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,110 @@
+#include "runtime/tensor_specs.h"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+// What a kernel copies at once: cp.async and TMA move 16 bytes.
+constexpr int64_t kPromisedAlignment = 16;
+
+// The demands of one problem and shape, tensor by tensor.
+class SpecMaker {
+ public:
+  SpecMaker(const Problem& problem, const Shape& shape)
+      : problem_(problem),
+        shape_(shape),
+        dtype_(problem.dtype.value_or(Dtype::kFloat16)),
+        out_dtype_(problem.out_dtype.value_or(dtype_)),
+        dim_qk_(problem.head_dim_qk.value_or(0)),
+        dim_v_(problem.head_dim_v.value_or(dim_qk_)) {}
+
+  TensorSpecs specs() {
+    matrix(TensorId::kQ, TensorRole::kInput, query_rows(dim_qk_), dtype_);
+    matrix(TensorId::kK, TensorRole::kInput, key_rows(dim_qk_), dtype_);
+    matrix(TensorId::kV, TensorRole::kInput, key_rows(dim_v_), dtype_);
+    if (problem_.pass == Pass::kBackward) {
+      add_backward();
+    } else {
+      matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
+      row_statistics(TensorId::kLse, TensorRole::kOutput, /*optional=*/true);
+    }
+    return specs_;
+  }
+
+ private:
+  struct Rows {
+    int64_t rows, heads, dim;
+  };
+  Rows query_rows(int64_t dim) const { return {shape_.seqlen_q, shape_.num_heads_q, dim}; }
+  Rows key_rows(int64_t dim) const { return {shape_.seqlen_k, shape_.num_heads_kv, dim}; }
+
+  void add_backward() {
+    matrix(TensorId::kOut, TensorRole::kInput, query_rows(dim_v_), dtype_);
+    row_statistics(TensorId::kLse, TensorRole::kInput, /*optional=*/false);
+    matrix(TensorId::kDout, TensorRole::kInput, query_rows(dim_v_), dtype_);
+    matrix(TensorId::kDq, TensorRole::kOutput, query_rows(dim_qk_), out_dtype_);
+    matrix(TensorId::kDk, TensorRole::kOutput, key_rows(dim_qk_), out_dtype_);
+    matrix(TensorId::kDv, TensorRole::kOutput, key_rows(dim_v_), out_dtype_);
+  }
+
+  // [batch, rows, heads, dim], or as the layout says.
+  void matrix(TensorId id, TensorRole role, const Rows& rows, Dtype dtype) {
+    const bool bshd = problem_.layout == Layout::kBshd;
+    specs_.add({.id = id,
+                .role = role,
+                .dtype = dtype,
+                .rank = 4,
+                .shape = {shape_.batch, bshd ? rows.rows : rows.heads,
+                          bshd ? rows.heads : rows.rows, rows.dim},
+                .axes = bshd ? TensorAxes{.batch = 0, .head = 2, .row = 1, .dim = 3}
+                             : TensorAxes{.batch = 0, .head = 1, .row = 2, .dim = 3},
+                .alignment_bytes = problem_.strided ? size_in_bytes(dtype) : kPromisedAlignment});
+  }
+
+  // float32 [batch, num_heads_q, seqlen_q]
+  void row_statistics(TensorId id, TensorRole role, bool optional) {
+    specs_.add({.id = id,
+                .role = role,
+                .dtype = Dtype::kFloat32,
+                .rank = 3,
+                .shape = {shape_.batch, shape_.num_heads_q, shape_.seqlen_q},
+                .alignment_bytes = size_in_bytes(Dtype::kFloat32),
+                .contiguous = true,
+                .optional = optional});
+  }
+
+  const Problem& problem_;
+  const Shape& shape_;
+  Dtype dtype_, out_dtype_;
+  int64_t dim_qk_, dim_v_;
+  TensorSpecs specs_;
+};
+
+}  // namespace
+
+const std::array<TensorField, kNumTensors>& tensor_fields() {
+  static constexpr std::array<TensorField, kNumTensors> kFields = {{
+      {"q", &LaunchTensors::q},
+      {"k", &LaunchTensors::k},
+      {"v", &LaunchTensors::v},
+      {"out", &LaunchTensors::out},
+      {"lse", &LaunchTensors::lse},
+      {"dout", &LaunchTensors::dout},
+      {"dq", &LaunchTensors::dq},
+      {"dk", &LaunchTensors::dk},
+      {"dv", &LaunchTensors::dv},
+  }};
+  return kFields;
+}
+
+bool TensorSpec::empty() const {
+  const auto all = extents();
+  return std::find(all.begin(), all.end(), 0) != all.end();
+}
+
+TensorSpecs tensor_specs(const Problem& problem, const Shape& shape) {
+  return SpecMaker(problem, shape).specs();
+}
+
+}  // namespace tilewright
