@@ -6,56 +6,12 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "reference/rounding.h"
 
 namespace tilewright::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Distance from 1 to the next number.
-double epsilon(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFloat16:
-      return 0x1p-10;
-    case Dtype::kBFloat16:
-      return 0x1p-7;
-    case Dtype::kFloat8E4M3:
-      return 0x1p-3;
-    case Dtype::kFloat8E5M2:
-      return 0x1p-2;
-    default:
-      return 0x1p-23;
-  }
-}
-
-// Half the smallest subnormal: the absolute error of rounding a tiny number.
-double underflow(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFloat16:
-      return 0x1p-25;
-    case Dtype::kBFloat16:
-      return 0x1p-134;
-    case Dtype::kFloat8E4M3:
-      return 0x1p-10;
-    case Dtype::kFloat8E5M2:
-      return 0x1p-17;
-    default:
-      return 0x1p-150;
-  }
-}
-
-// Absolute error of one score in fp32, and so the relative error of one exponential:
-//  - the products are exact in fp32's wider sum; each of the head_dim/8 truncated partial sums
-//    (ptx-hopper 1.5: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
-//  - scaling, softcap (tanh within 4 ulp) and the subtraction of the maximum round an argument of
-//  at
-//    most magnitude + range, and ex2.approx adds 2 ulp.
-double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range) {
-  const double partial_sums = std::ceil(static_cast<double>(sizes.head_dim_qk) / 8.0) + 1.0;
-  const double softcap_error = problem.softcap ? 4.0 * 0x1p-23 * *problem.softcap : 0.0;
-  return partial_sums * 0x1p-23 * magnitude + 3.0 * 0x1p-24 * (magnitude + range) + softcap_error +
-         0x1p-22;
-}
 
 // Relative error of the row sum: each thread of a quad adds a quarter of the keys in fp32, then
 // two more additions; rescaling multiplies once per key tile of at least 16 keys.
@@ -65,41 +21,25 @@ double row_sum_error(const Sizes& sizes) {
          0x1p-24;
 }
 
-void note_element(double error, double bound, size_t index, Comparison& comparison) {
-  if (!std::isfinite(error)) error = kInfinity;
-  const double ratio = error == 0.0 ? 0.0 : error / bound;
-  comparison.max_error = std::max(comparison.max_error, error);
-  if (ratio > comparison.worst_ratio || index == 0) {
-    comparison.worst_ratio = std::max(ratio, comparison.worst_ratio);
-    comparison.bound_there = bound;
-    comparison.worst_index = static_cast<int64_t>(index);
-  }
-}
-
-// Nothing can be said of an element without a finite reference and bound: the comparison fails.
-// The first such element is the one that `detail` names.
-void note_not_finite(std::string_view what, std::string_view why, size_t index,
-                     Comparison& comparison) {
-  comparison.max_error = kInfinity;
-  comparison.worst_ratio = kInfinity;
-  if (!comparison.detail.empty()) return;
-  comparison.bound_there = 0.0;
-  comparison.worst_index = static_cast<int64_t>(index);
-  comparison.detail = fmt::format("{} is not finite at element {}: {}", what, index, why);
-}
-
 constexpr std::string_view kReference = "the reference";
 constexpr std::string_view kBadInput = "the input holds NaN or infinity";
 
-struct ElementBound {
-  double bound;
-  double floor;
-  bool capped;
-};
+}  // namespace
 
-// Of element `i` of out, which is in row `flat_row` of lse.
-ElementBound element_bound(const Problem& problem, const Sizes& sizes, Dtype dtype,
-                           const Forward& reference, size_t i, size_t flat_row) {
+// Absolute error of one score in fp32, and so the relative error of one exponential:
+//  - the products are exact in fp32's wider sum; each of the head_dim/8 truncated partial sums
+//    (ptx-hopper 1.5: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
+//  - scaling, softcap (tanh within 4 ulp) and the subtraction of the maximum round an argument of
+//    at most magnitude + range, and ex2.approx adds 2 ulp.
+double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range) {
+  const double partial_sums = std::ceil(static_cast<double>(sizes.head_dim_qk) / 8.0) + 1.0;
+  const double softcap_error = problem.softcap ? 4.0 * 0x1p-23 * *problem.softcap : 0.0;
+  return partial_sums * 0x1p-23 * magnitude + 3.0 * 0x1p-24 * (magnitude + range) + softcap_error +
+         0x1p-22;
+}
+
+OutBound out_bound(const Problem& problem, const Sizes& sizes, Dtype dtype,
+                   const Forward& reference, size_t i, size_t flat_row) {
   // P is rounded to `dtype` once (eps/2), O once (eps/2); the fp32 sums of P V lose 2^-23 per
   // 8 keys in the worst case, in practice the sqrt of it: 2^-8 of eps pays for it.
   const double roundings =
@@ -118,7 +58,12 @@ ElementBound element_bound(const Problem& problem, const Sizes& sizes, Dtype dty
   return {bound, floor, false};
 }
 
-}  // namespace
+double lse_bound(const Problem& problem, const Sizes& sizes, const Forward& reference, size_t row) {
+  // Scores and row sum as for out; the logarithm and the last addition round a number of about
+  // |lse| in fp32, lg2.approx adds 2^-22.
+  return score_error(problem, sizes, reference.score_magnitude[row], reference.score_range[row]) +
+         row_sum_error(sizes) + 4.0 * 0x1p-24 * std::fabs(reference.lse[row]) + 0x1p-21;
+}
 
 Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
                        std::span<const float> out, const Forward& reference,
@@ -134,8 +79,7 @@ Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
     const size_t head = i / column % heads, row = i / column / heads % rows;
     const size_t batch = i / column / heads / rows;
     const size_t flat_row = (batch * heads + head) * rows + row;
-    const auto [bound, floor, capped] =
-        element_bound(problem, sizes, dtype, reference, i, flat_row);
+    const auto [bound, floor, capped] = out_bound(problem, sizes, dtype, reference, i, flat_row);
     if (!std::isfinite(reference.out[i]) || !std::isfinite(bound)) {
       note_not_finite(kReference, kBadInput, i, comparison);
       continue;
@@ -178,11 +122,7 @@ Comparison compare_lse(const Problem& problem, const Sizes& sizes, std::span<con
       if (double{lse[i]} != reference.lse[i]) note_element(kInfinity, 1.0, i, comparison);
       continue;
     }
-    // Scores and row sum as for out; the logarithm and the last addition round a number of about
-    // |lse| in fp32, lg2.approx adds 2^-22.
-    const double bound =
-        score_error(problem, sizes, reference.score_magnitude[i], reference.score_range[i]) +
-        row_sum_error(sizes) + 4.0 * 0x1p-24 * std::fabs(reference.lse[i]) + 0x1p-21;
+    const double bound = lse_bound(problem, sizes, reference, i);
     if (!std::isfinite(reference.lse[i]) || !std::isfinite(bound)) {
       note_not_finite(kReference, kBadInput, i, comparison);
       continue;

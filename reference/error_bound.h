@@ -4,26 +4,12 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "reference/attention.h"
+#include "reference/comparison.h"
 #include "tilewright/problem.h"
 
 namespace tilewright::reference {
-
-// The outcome of comparing one result with its reference.
-struct Comparison {
-  bool ok = false;
-  double max_error = 0;         // largest |o - o_ref|; infinite if any value is NaN
-  double max_error_limit = 0;   // what max_error may not exceed, whichever element it is at
-  double bound_there = 0;       // the element bound at the place of the worst ratio
-  double worst_ratio = 0;       // largest |o - o_ref| / bound; at most 1 if ok
-  double plain_max_error = 0;   // of the plain same-precision computation
-  double mean_error = 0;        // mean of o - o_ref: bias
-  int64_t worst_index = 0;      // flat index of the worst ratio
-  int64_t capped_elements = 0;  // where the bound proves nothing: scores too large for fp32
-  std::string detail;           // one sentence when not ok
-};
 
 // Per element |o - o_ref| <= c eps sum p|v| + score term + floor (the terms are explained in the
 // .cpp), and in max norm at most twice the plain computation's error plus floor. NaN never passes,
@@ -36,5 +22,23 @@ Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
 // exactly. Nothing passes where the reference is NaN or infinite otherwise.
 Comparison compare_lse(const Problem& problem, const Sizes& sizes, std::span<const float> lse,
                        const Forward& reference);
+
+// --- The parts, for bounds of what is computed from out and lse. ---
+
+// Absolute error of a score in fp32, for a row of this magnitude and range (reference::Forward).
+double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range);
+
+struct OutBound {
+  double bound;
+  double floor;
+  bool capped;  // the bound is the most that convex combinations of the values can differ
+};
+
+// Of element `i` of out, which is in row `row` of lse.
+OutBound out_bound(const Problem& problem, const Sizes& sizes, Dtype dtype,
+                   const Forward& reference, size_t i, size_t row);
+
+// Of row `row` of lse, which has a visible key.
+double lse_bound(const Problem& problem, const Sizes& sizes, const Forward& reference, size_t row);
 
 }  // namespace tilewright::reference

@@ -86,11 +86,11 @@ TEST(ReferenceAttention, RowsWithNoKeyAreZeroAndMinusInfinity) {
 TEST(ReferenceAttention, UnsupportedPartsAreNamed) {
   Problem problem;
   problem.bias = true;
-  problem.pass = Pass::kBackward;
+  problem.pass = Pass::kLinearForward;
   const std::vector<float> one(1, 1.0F);
   const Result<Forward> forward = attention_forward(problem, Sizes{}, {one, one, one});
   ASSERT_FALSE(forward.ok());
-  EXPECT_EQ(forward.error().reasons, (std::vector<std::string>{"pass backward", "bias"}));
+  EXPECT_EQ(forward.error().reasons, (std::vector<std::string>{"pass linear-forward", "bias"}));
 }
 
 }  // namespace
