@@ -65,5 +65,6 @@ double max(double a, double b) { return extreme<true>(a, b); }
 
 double rcp_approx_ftz(double a) { return round_gross(1.0 / gross_operand(a)); }
 double rsqrt_approx_ftz(double a) { return round_gross(1.0 / std::sqrt(gross_operand(a))); }
+double rsqrt_approx(double a) { return 1.0 / std::sqrt(a); }
 
 }  // namespace tilewright::emulator

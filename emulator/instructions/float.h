@@ -172,6 +172,8 @@ inline double neg(double a) {
 // rcp.approx.ftz.f64, rsqrt.approx.ftz.f64: 20 mantissa bits, low word 0.
 double rcp_approx_ftz(double a);
 double rsqrt_approx_ftz(double a);
+// rsqrt.approx.f64: no such cut, and subnormals count.
+double rsqrt_approx(double a);
 
 // ---- bodies that the header needs for inlining ----
 

@@ -79,7 +79,11 @@ T extreme_16(T a, T b, const FloatOptions& options, bool is_max) {
   const float x = to_float(a);
   const float y = to_float(b);
   const float d = is_max ? max(x, y, f32) : min(x, y, f32);
-  return finish(narrow<T>(static_cast<double>(d)), options);
+  T result = narrow<T>(static_cast<double>(d));
+  if (options.xorsign_abs && d == d) {  // a NaN operand's sign counts, and to_float drops it
+    result = T{static_cast<uint16_t>((result.bits & 0x7fffu) | ((a.bits ^ b.bits) & 0x8000u))};
+  }
+  return finish(result, options);
 }
 
 template <class T>

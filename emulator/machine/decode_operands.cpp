@@ -197,21 +197,32 @@ Slot FunctionDecoder::source(const Operand& operand, Type type) {
 FunctionDecoder::Target FunctionDecoder::target(const Operand& operand, Type type) {
   if (operand.kind != OperandKind::kRegister || operand.index == kNoIndex) return {scratch_};
   const Slot slot = registers_.slots[operand.index];
-  if (is_wide(type) || ptx::type_bits(type) > 64 || !is_wide_register(operand.index)) {
+  const int bits = ptx::type_bits(function_.registers[operand.index]);
+  // A register of 32 bits or less holds the zero-extended value already.
+  const bool narrow_extension = ptx::is_signed(type) && ptx::type_bits(type) < bits;
+  if (is_wide(type) || ptx::type_bits(type) > 64 ||
+      (!is_wide_register(operand.index) && !narrow_extension)) {
     // A 64-bit result never meets a narrow register (the parser checks sizes).
     return {is_wide(type) && !is_wide_register(operand.index) ? scratch_ : slot};
   }
-  return {temporary(), slot, ptx::is_signed(type)};
+  return {temporary(), slot, bits, type};
 }
 
 void FunctionDecoder::finish(const Target& target) {
-  if (target.wide == kNoSlot) return;
+  if (target.extended == kNoSlot) return;
+  const bool is_signed = ptx::is_signed(target.type);
   ptx::Modifiers m;
-  m.types[0] = target.is_signed ? Type::kS64 : Type::kU64;
-  m.types[1] = target.is_signed ? Type::kS32 : Type::kU32;
-  Instruction convert = make(execute::alu64);
-  convert.kernel = find_kernel(Opcode::kCvt, m).kernel;
-  convert.d = target.wide;
+  if (target.bits == 64) {
+    m.types[0] = is_signed ? Type::kS64 : Type::kU64;
+  } else {
+    m.types[0] = target.bits == 32 ? Type::kS32 : Type::kS16;
+  }
+  m.types[1] = is_signed ? target.type : Type::kU32;
+  const KernelChoice choice = find_kernel(Opcode::kCvt, m);
+  Instruction convert = make(target.bits == 64 ? execute::alu64 : execute::alu32);
+  convert.kernel = choice.kernel;
+  convert.options = choice.options;
+  convert.d = target.extended;
   convert.a = target.slot;
   emit(convert);
 }

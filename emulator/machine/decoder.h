@@ -51,8 +51,9 @@ class FunctionDecoder {
   // A destination whose register is wider than what the instruction writes.
   struct Target {
     Slot slot = kNoSlot;
-    Slot wide = kNoSlot;  // then: converted from slot to here
-    bool is_signed = false;
+    Slot extended = kNoSlot;  // then: from slot to here, `type` to `bits` bits by its sign
+    int bits = 0;
+    ptx::Type type = ptx::Type::kNone;
   };
 
   // ---- frame, operands (decode_operands.cpp) ----

@@ -107,6 +107,8 @@ LaneKernel f64_kernel(Opcode opcode, const Modifiers& m) {
       return unary<double, double>(
           [](double x, uint32_t o) { return rcp(x, float_options(o).rounding); });
     case Opcode::kRsqrt:
+      if (!m.has(Flag::kFtz))
+        return unary<double, double>([](double x, uint32_t) { return rsqrt_approx(x); });
       return unary<double, double>([](double x, uint32_t) { return rsqrt_approx_ftz(x); });
     case Opcode::kSqrt:
       return unary<double, double>(

@@ -320,7 +320,7 @@ KernelChoice integer_scalar_kernel(Opcode opcode, const Modifiers& m) {
     }
     default:
       if (m.has(Flag::kCarry)) return {};
-      return m.has(Flag::kSat) ? saturating(opcode) : by_type(opcode, m);
+      return m.has(Flag::kSat) && m.type() == Type::kS32 ? saturating(opcode) : by_type(opcode, m);
   }
 }
 
