@@ -1,0 +1,20 @@
+# Every instruction the decoder accepts against an independent, slow implementation.
+set(slow_reference ${CMAKE_CURRENT_SOURCE_DIR}/slow_reference)
+tw_add_test(emulator_slow_reference_test
+  LABELS emulator
+  TIMEOUT 900
+  SOURCES
+    ${slow_reference}/approximate.cpp
+    ${slow_reference}/assembly.cpp
+    ${slow_reference}/compare.cpp
+    ${slow_reference}/convert.cpp
+    ${slow_reference}/coverage_test.cpp
+    ${slow_reference}/exact.cpp
+    ${slow_reference}/float.cpp
+    ${slow_reference}/integer.cpp
+    ${slow_reference}/scalar_test.cpp
+    ${slow_reference}/tuples.cpp
+    ${slow_reference}/values.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/ptx_form_text.cpp
+  DEPENDS tw_emulator_machine)
