@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 #include <utility>
 #include <variant>
 
+#include "core/bigbird.h"
 #include "io_model/visible_pairs.h"
 
 namespace tilewright::io_model {
@@ -75,39 +75,16 @@ Spans keys_of(const ChunkMask& mask, const Row& row) {
   return {{row.position / mask.size * mask.size, row.position + 1}};
 }
 
-uint64_t next_random(uint64_t& state) {  // splitmix64
-  state += 0x9e3779b97f4a7c15U;
-  uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
 // How many pairs BigBird leaves does not depend on which random blocks are drawn, only that they
-// are distinct and new; how many tiles of another size they touch does, so one pattern per seed is
-// drawn here.
+// are distinct and new; how many tiles of another size they touch does, so the first head stands
+// for all.
 Spans keys_of(const BigBirdMask& mask, const Row& row) {
   if (row.position < 0) return {};
-  const int64_t blocks = ceil_div(row.seqlen_k, mask.block);
-  const int64_t mine = row.position / mask.block;
-  std::set<int64_t> chosen;
-  if (mask.ends) {
-    chosen = {0, blocks - 1};
-  } else {
-    for (int64_t block = 0; block < std::min(mask.global, blocks); ++block) chosen.insert(block);
-  }
-  if (chosen.count(mine) > 0) return {{0, row.seqlen_k}};
-  for (int64_t near = mine - mask.window / 2; near <= mine + mask.window / 2; ++near) {
-    if (near >= 0 && near < blocks) chosen.insert(near);
-  }
-  uint64_t state = mask.seed * 0x2545f4914f6cdd1dU + static_cast<uint64_t>(mine);
-  for (int64_t drawn = 0; drawn < mask.random && std::ssize(chosen) < blocks;) {
-    const auto block = static_cast<int64_t>(next_random(state) % static_cast<uint64_t>(blocks));
-    drawn += chosen.insert(block).second ? 1 : 0;
-  }
   Spans spans;
-  for (const int64_t block : chosen)
+  for (const int64_t block :
+       bigbird_key_blocks(mask, ceil_div(row.seqlen_k, mask.block), 0, row.position / mask.block)) {
     spans.push_back({block * mask.block, (block + 1) * mask.block});
+  }
   return spans;
 }
 

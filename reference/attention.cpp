@@ -69,7 +69,7 @@ void same_precision_row(const Sizes& sizes, const Inputs& inputs, const Visibili
 Result<Forward> attention_forward(const Problem& problem, const Sizes& sizes,
                                   const Inputs& inputs) {
   TW_TRY(check_softmax_supported(problem));
-  TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
+  TW_ASSIGN(const HeadVisibilities visible, head_visibilities(problem, sizes, inputs.masks));
   const ScoreParameters parameters = score_parameters(problem, sizes);
   Forward forward;
   for (auto* per_element :
@@ -81,8 +81,8 @@ Result<Forward> attention_forward(const Problem& problem, const Sizes& sizes,
   }
   parallel_for(sizes.lse_elements(), parallel_jobs(sizes), [&](int64_t flat, int) {
     const RowIndex row = row_index(flat, sizes);
-    finish_row(sizes, inputs, row, score_row(sizes, inputs, visible, parameters, row), flat,
-               forward);
+    const Visibility& keys = visible.of(row.batch, row.head);
+    finish_row(sizes, inputs, row, score_row(sizes, inputs, keys, parameters, row), flat, forward);
   });
   return forward;
 }
@@ -91,11 +91,12 @@ Result<std::vector<float>> attention_forward_same_precision(const Problem& probl
                                                             const Sizes& sizes,
                                                             const Inputs& inputs, Dtype dtype) {
   TW_TRY(check_softmax_supported(problem));
-  TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
+  TW_ASSIGN(const HeadVisibilities visible, head_visibilities(problem, sizes, inputs.masks));
   const ScoreParameters parameters = score_parameters(problem, sizes);
   std::vector<float> out(static_cast<size_t>(sizes.out_elements()), 0.0F);
   parallel_for(sizes.lse_elements(), parallel_jobs(sizes), [&](int64_t flat, int) {
-    same_precision_row(sizes, inputs, visible, parameters, row_index(flat, sizes), dtype, out);
+    const RowIndex row = row_index(flat, sizes);
+    same_precision_row(sizes, inputs, visible.of(row.batch, row.head), parameters, row, dtype, out);
   });
   return out;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "reference/visibility.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 
@@ -27,6 +28,7 @@ struct Sizes {
 // Contiguous [batch, seqlen, heads, dim], values already rounded to the kernel's type.
 struct Inputs {
   std::span<const float> q, k, v;
+  MaskData masks = {};
 };
 
 // out [batch, seqlen_q, num_heads_q, head_dim_v]; lse [batch, num_heads_q, seqlen_q], natural log.

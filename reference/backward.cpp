@@ -69,7 +69,8 @@ Result<Gradients> attention_backward(const Problem& problem, const Sizes& sizes,
                                      const BackwardInputs& inputs) {
   TW_TRY(check_softmax_supported(problem));
   check_extents(sizes, inputs);
-  TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
+  TW_ASSIGN(const HeadVisibilities visible,
+            head_visibilities(problem, sizes, inputs.forward.masks));
   const ScoreParameters parameters = score_parameters(problem, sizes);
   const RowOffsets at{sizes};
   Gradients gradients;
@@ -77,7 +78,8 @@ Result<Gradients> attention_backward(const Problem& problem, const Sizes& sizes,
   gradients.dk.assign(static_cast<size_t>(sizes.k_elements()), 0.0);
   gradients.dv.assign(static_cast<size_t>(sizes.v_elements()), 0.0);
   for_each_row_by_key_head(sizes, [&](const RowIndex& row) {
-    const GradientRow terms = gradient_row(sizes, inputs, visible, parameters, row);
+    const GradientRow terms =
+        gradient_row(sizes, inputs, visible.of(row.batch, row.head), parameters, row);
     const float* q = inputs.forward.q.data() + at.q(row);
     const float* dout = inputs.dout.data() + at.out(row);
     double* dq = gradients.dq.data() + at.q(row);
@@ -104,14 +106,16 @@ Result<PlainGradients> attention_backward_same_precision(const Problem& problem,
   TW_ASSIGN(const std::vector<float> out,
             attention_forward_same_precision(problem, sizes, inputs.forward, dtype));
   check_extents(sizes, inputs);
-  TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
+  TW_ASSIGN(const HeadVisibilities visible,
+            head_visibilities(problem, sizes, inputs.forward.masks));
   const ScoreParameters parameters = score_parameters(problem, sizes);
   PlainGradients gradients;
   gradients.dq.assign(static_cast<size_t>(sizes.q_elements()), 0.0F);
   gradients.dk.assign(static_cast<size_t>(sizes.k_elements()), 0.0F);
   gradients.dv.assign(static_cast<size_t>(sizes.v_elements()), 0.0F);
   for_each_row_by_key_head(sizes, [&](const RowIndex& row) {
-    plain_row(sizes, inputs, visible, parameters, row, dtype, out, gradients);
+    plain_row(sizes, inputs, visible.of(row.batch, row.head), parameters, row, dtype, out,
+              gradients);
   });
   for (float& value : gradients.dk) value *= static_cast<float>(parameters.scale);
   round_all(dtype, gradients.dq);

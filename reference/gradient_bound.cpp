@@ -190,12 +190,14 @@ Result<ExpectedGradients> expected_gradients(const Problem& problem, const Sizes
   TW_ASSIGN(const Forward forward, attention_forward(problem, sizes, inputs.forward));
   TW_ASSIGN(Gradients exact, attention_backward(problem, sizes, inputs));
   TW_ASSIGN(PlainGradients plain, attention_backward_same_precision(problem, sizes, inputs, dtype));
-  TW_ASSIGN(const Visibility visible, make_visibility(problem, sizes.seqlen_q, sizes.seqlen_k));
+  TW_ASSIGN(const HeadVisibilities visible,
+            head_visibilities(problem, sizes, inputs.forward.masks));
   ExpectedGradients expected{expected_tensor(std::move(exact.dq), std::move(plain.dq)),
                              expected_tensor(std::move(exact.dk), std::move(plain.dk)),
                              expected_tensor(std::move(exact.dv), std::move(plain.dv))};
   Bounds bounds(problem, sizes, inputs, dtype, forward, expected);
-  for_each_row_by_key_head(sizes, [&](const RowIndex& row) { bounds.add_row(visible, row); });
+  for_each_row_by_key_head(
+      sizes, [&](const RowIndex& row) { bounds.add_row(visible.of(row.batch, row.head), row); });
   bounds.finish();
   return expected;
 }

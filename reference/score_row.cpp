@@ -7,6 +7,12 @@
 
 namespace tilewright::reference {
 
+Result<HeadVisibilities> head_visibilities(const Problem& problem, const Sizes& sizes,
+                                           const MaskData& data) {
+  return HeadVisibilities::make(problem, sizes.batch, sizes.num_heads_q, sizes.seqlen_q,
+                                sizes.seqlen_k, data);
+}
+
 ScoreParameters score_parameters(const Problem& problem, const Sizes& sizes) {
   return {problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(sizes.head_dim_qk))),
           problem.softcap.value_or(0.0)};

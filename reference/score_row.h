@@ -12,6 +12,9 @@
 
 namespace tilewright::reference {
 
+Result<HeadVisibilities> head_visibilities(const Problem& problem, const Sizes& sizes,
+                                           const MaskData& data);
+
 struct ScoreParameters {
   double scale;
   double softcap;  // 0 = none

@@ -46,7 +46,8 @@ TEST(Visibility, IntersectionOfUnions) {
 }
 
 TEST(Visibility, MasksWithoutReferenceAreRefused) {
-  EXPECT_EQ(picture({{{DocumentsMask{}}}}, 1, 1), "mask number 7 has no fp64 reference yet");
+  EXPECT_EQ(picture({{{ExpressionMask{"q >= k"}}}}, 1, 1),
+            "mask number 9 has no fp64 reference yet");
 }
 
 }  // namespace
