@@ -7,12 +7,13 @@
 #include <variant>
 
 #include "templates/attention/config/forward_sm80.h"
+#include "templates/attention/config/standard.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 
 namespace tilewright {
 
-using AnyConfig = std::variant<attention::ForwardSm80Config>;
+using AnyConfig = std::variant<attention::ForwardSm80Config, attention::StandardConfig>;
 
 // "forward_sm80"
 std::string_view family_name(const AnyConfig& config);

@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "generator/family.h"
 #include "generator/forward_sm80.h"
+#include "generator/standard.h"
 
 namespace tilewright {
 namespace {
@@ -17,6 +18,7 @@ constexpr Family row() {
       .template_path = Host::kTemplatePath,
       .config_type = Host::kConfigType,
       .params_type = Host::kParamsType,
+      .takes = Host::takes,
       .refusals = Host::refusals,
       .candidates = [](const Problem& problem, const Arch& arch) -> std::vector<AnyConfig> {
         const std::vector<Config> configs = Host::candidates(problem, arch);
@@ -29,7 +31,11 @@ constexpr Family row() {
       .plan =
           [](const Problem& problem, const AnyConfig& config, const Arch& arch,
              const Shape& shape) {
-            return Host::plan(problem, std::get<Config>(config), arch, shape);
+            Result<FamilyLaunch> launch =
+                Host::plan(problem, std::get<Config>(config), arch, shape);
+            // Where nothing is launched there may be no parameters; they are of this type anyway.
+            if (launch.ok() && launch->empty()) launch->params = typename Host::Params{};
+            return launch;
           },
       .bind =
           [](const BoundTensors& tensors, FamilyLaunch& launch) {
@@ -38,7 +44,7 @@ constexpr Family row() {
   };
 }
 
-constexpr std::array kFamilies = {row<ForwardSm80>()};
+constexpr std::array kFamilies = {row<ForwardSm80>(), row<Standard>()};
 static_assert(kFamilies.size() == std::variant_size_v<AnyConfig>);
 
 }  // namespace

@@ -29,7 +29,8 @@ struct Family {
   std::string_view config_type;    // "ForwardSm80Config"
   std::string_view params_type;    // "ForwardParams"
 
-  // Every reason why the family does not take the problem on this architecture.
+  bool (*takes)(Pass pass);
+  // Every reason why the family does not take a problem of such a pass on this architecture.
   std::vector<std::string> (*refusals)(const Problem& problem, const Arch& arch);
 
   // The following take a problem that the family does not refuse.

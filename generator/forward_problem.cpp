@@ -1,6 +1,8 @@
 #include "generator/forward_problem.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <variant>
 
 #include "core/check.h"
@@ -82,7 +84,6 @@ std::vector<std::string> unusual_features(const Problem& problem) {
   const auto add_if = [&](bool present, std::string name) {
     if (present) features.push_back(std::move(name));
   };
-  add_if(problem.pass != Pass::kForward, fmt::format("pass {}", to_string(problem.pass)));
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   add_if(dtype != Dtype::kFloat16 && dtype != Dtype::kBFloat16,
          fmt::format("type {}", to_string(dtype)));
@@ -108,6 +109,37 @@ std::vector<std::string> unusual_features(const Problem& problem) {
   add_if(problem.feature != FeatureMap::kNone, "feature");
   add_if(problem.dropout != 0, "dropout");
   return features;
+}
+
+ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk) {
+  // A scale of 0 would turn a masked score of −inf into NaN; the smallest normal number gives the
+  // same weights.
+  const double scale = std::max(
+      problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim_qk))), 1.2e-38);
+  const double last_factor = problem.softcap.value_or(scale);
+  return {static_cast<float>(last_factor * std::numbers::log2e),
+          problem.softcap ? static_cast<float>(scale / *problem.softcap) : 0.0f};
+}
+
+Status check_lengths(const Shape& shape, std::string_view family) {
+  constexpr int64_t kMaxLength = INT32_MAX - 4096;
+  for (const auto& [name, length] :
+       {std::pair("seqlen_q", shape.seqlen_q), std::pair("seqlen_k", shape.seqlen_k)}) {
+    if (length <= kMaxLength) continue;
+    return make_error(ErrorCode::kUnsupportedProblem, "{}={} exceeds {}, the most that {} takes",
+                      name, length, kMaxLength, family);
+  }
+  return {};
+}
+
+void check_head_dims(const Problem& problem, std::vector<std::string>& reasons) {
+  const auto check = [&](const char* name, int64_t dim) {
+    if (dim >= 8 && dim <= 256 && dim % 8 == 0) return;
+    reasons.push_back(fmt::format("{}={} is not a multiple of 8 from 8 to 256", name, dim));
+  };
+  if (!problem.head_dim_qk) reasons.push_back("head_dim_qk is missing");
+  if (problem.head_dim_qk) check("head_dim_qk", *problem.head_dim_qk);
+  if (problem.head_dim_v) check("head_dim_v", *problem.head_dim_v);
 }
 
 }  // namespace tilewright

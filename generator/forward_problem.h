@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tilewright/kernel.h"
 #include "tilewright/problem.h"
+#include "tilewright/result.h"
 
 namespace tilewright {
 
@@ -28,8 +31,22 @@ bool has_row_bounds(const Problem& problem);
 // Only for problems whose every mask is causal or a window without dilation.
 RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k);
 
-// Names what the problem asks for beyond dense or interval-masked forward attention on fp16 or
-// bf16: "bias", "mask prefix", …
+// Names what the problem asks for beyond dense or interval-masked attention on fp16 or bf16, its
+// pass apart: "bias", "mask prefix", …
 std::vector<std::string> unusual_features(const Problem& problem);
+
+// For the parameters of a kernel: the base-2 exponent of a weight is scale_log2 * t, where t is
+// q·k, or tanh(tanh_scale * q·k) with softcap.
+struct ScoreFactors {
+  float scale_log2 = 0;  // > 0
+  float tanh_scale = 0;
+};
+ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk);
+
+// kUnsupportedProblem where a length exceeds what 32-bit positions, and a tile beyond them, hold.
+Status check_lengths(const Shape& shape, std::string_view family);
+
+// Appends "head_dim_qk=12 is not a multiple of 8 from 8 to 256" where that is so.
+void check_head_dims(const Problem& problem, std::vector<std::string>& reasons);
 
 }  // namespace tilewright

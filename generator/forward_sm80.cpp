@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numbers>
 #include <span>
 
 #include "core/any_config.h"
@@ -100,15 +98,6 @@ std::span<const TileShape> preferred_shapes(const Config& config, int64_t seqlen
   return kAbove128;
 }
 
-void check_head_dim(std::vector<std::string>& reasons, const char* name,
-                    const std::optional<int64_t>& dim) {
-  if (!dim) {
-    reasons.push_back(fmt::format("{} is missing", name));
-  } else if (*dim < 8 || *dim > 256 || *dim % 8 != 0) {
-    reasons.push_back(fmt::format("{}={} is not a multiple of 8 from 8 to 256", name, *dim));
-  }
-}
-
 std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
   // Two warps for each of the four schedulers: one's softmax runs under the other's MMAs.
   constexpr int kEnoughWarps = 8;
@@ -134,8 +123,7 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   for (const std::string& feature : unusual_features(problem)) {
     reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
   }
-  check_head_dim(reasons, "head_dim_qk", problem.head_dim_qk);
-  if (problem.head_dim_v) check_head_dim(reasons, "head_dim_v", problem.head_dim_v);
+  check_head_dims(problem, reasons);
   if (reasons.empty() && !find_default(problem, arch)) {
     reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
                                   arch.shared_bytes_per_block, arch.target()));
@@ -184,14 +172,8 @@ std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
 
 Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& config,
                                        const Arch& arch, const Shape& shape) {
-  constexpr int64_t kMaxLength = INT32_MAX - 4096;  // positions and a tile beyond them are 32-bit
   constexpr int64_t kMaxGrid = INT32_MAX;
-  const auto too_large = [](const char* name, int64_t value, int64_t most) {
-    return make_error(ErrorCode::kUnsupportedProblem, "{}={} exceeds {}, the most that {} takes",
-                      name, value, most, Config::family());
-  };
-  if (shape.seqlen_q > kMaxLength) return too_large("seqlen_q", shape.seqlen_q, kMaxLength);
-  if (shape.seqlen_k > kMaxLength) return too_large("seqlen_k", shape.seqlen_k, kMaxLength);
+  TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
   if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
   const int64_t num_query_tiles = (shape.seqlen_q + config.tile_m - 1) / config.tile_m;
@@ -223,14 +205,9 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   params.num_query_tiles = static_cast<int>(num_query_tiles);
   params.section_size = static_cast<int>(section_size);
   params.num_batch_heads = static_cast<int>(num_pairs);
-  // A scale of 0 would turn a masked score of −inf into NaN; the smallest normal number gives the
-  // same weights.
-  const double scale = std::max(
-      problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(config.head_dim_qk))),
-      1.2e-38);
-  const double last_factor = problem.softcap.value_or(scale);
-  params.scale_log2 = static_cast<float>(last_factor * std::numbers::log2e);
-  params.tanh_scale = problem.softcap ? static_cast<float>(scale / *problem.softcap) : 0.0f;
+  const ScoreFactors factors = score_factors(problem, config.head_dim_qk);
+  params.scale_log2 = factors.scale_log2;
+  params.tanh_scale = factors.tanh_scale;
 
   launch.params = params;
   launch.add_step(0, {.grid = {.x = static_cast<uint32_t>(num_pairs * num_query_tiles)},

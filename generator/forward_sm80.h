@@ -21,6 +21,7 @@ struct ForwardSm80 {
   static constexpr const char* kConfigType = "ForwardSm80Config";
   static constexpr const char* kParamsType = "ForwardParams";
 
+  static constexpr bool takes(Pass pass) { return pass == Pass::kForward; }
   static std::vector<std::string> refusals(const Problem& problem, const Arch& arch);
   static std::vector<Config> candidates(const Problem& problem, const Arch& arch);
   static Config default_config(const Problem& problem, const Arch& arch);

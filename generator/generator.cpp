@@ -4,12 +4,27 @@
 #include "generator/family.h"
 
 namespace tilewright {
+namespace {
+
+bool takes(const Family& family, const Problem& problem, const Arch& arch) {
+  return family.takes(problem.pass) && family.refusals(problem, arch).empty();
+}
+
+}  // namespace
+
 std::vector<Refusal> refusals(const Problem& problem, const Arch& arch) {
   std::vector<Refusal> all;
+  bool known_pass = false;
   for (const Family& family : families()) {
+    if (!family.takes(problem.pass)) continue;
+    known_pass = true;
     for (std::string& reason : family.refusals(problem, arch)) {
       all.push_back({std::string(family.name), std::move(reason)});
     }
+  }
+  if (!known_pass) {
+    all.push_back(
+        {"every family", fmt::format("pass {} is not built yet", to_string(problem.pass))});
   }
   return all;
 }
@@ -17,7 +32,7 @@ std::vector<Refusal> refusals(const Problem& problem, const Arch& arch) {
 std::vector<AnyConfig> candidates(const Problem& problem, const Arch& arch) {
   std::vector<AnyConfig> all;
   for (const Family& family : families()) {
-    if (!family.refusals(problem, arch).empty()) continue;
+    if (!takes(family, problem, arch)) continue;
     for (AnyConfig& config : family.candidates(problem, arch)) all.push_back(std::move(config));
   }
   return all;
@@ -27,7 +42,7 @@ Result<Choice> choose_config(const Problem& problem, const Arch& arch) {
   Choice choice;
   choice.refusals = refusals(problem, arch);
   for (const Family& family : families()) {
-    if (!family.refusals(problem, arch).empty()) continue;
+    if (!takes(family, problem, arch)) continue;
     choice.config = family.default_config(problem, arch);
     choice.provenance = "default";
     return choice;

@@ -35,8 +35,8 @@ struct Choice {
   std::vector<Refusal> refusals;
 };
 
-// Every reason of every family; empty only if all families take the problem. Head dims must be
-// present (a missing one is a refusal); any other absent dim is no obstacle.
+// Every reason of every family of the problem's pass; empty only if they all take the problem. Head
+// dims must be present (a missing one is a refusal); any other absent dim is no obstacle.
 std::vector<Refusal> refusals(const Problem& problem, const Arch& arch);
 // Every config that may run: never one that the family would refuse or that exceeds the arch.
 // Empty if every family refuses.

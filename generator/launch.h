@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "templates/attention/params/forward.h"
+#include "templates/attention/params/standard.h"
 #include "tilewright/kernel.h"
 #include "tilewright/result.h"
 
@@ -27,7 +28,7 @@ struct FamilyStep {
 };
 
 // The parameters of one launch: every kernel of it takes the same struct.
-using AnyParams = std::variant<attention::ForwardParams>;
+using AnyParams = std::variant<attention::ForwardParams, attention::StandardParams>;
 
 struct FamilyLaunch {
   static constexpr int kMaxSteps = 4;

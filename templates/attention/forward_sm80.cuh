@@ -22,6 +22,7 @@
 #include "attention/config/forward_sm80.h"
 #include "attention/masks.cuh"
 #include "attention/params/forward.h"
+#include "attention/row_store.cuh"
 #include "attention/softmax.cuh"
 #include "attention/tile.cuh"
 #include "attention/types.cuh"
@@ -256,40 +257,6 @@ struct ForwardSm80 {
     }
   }
 
-  // Four lanes hold 2 columns each of every 8-column fragment of their row; after exchanging words
-  // each holds the 8 columns of one fragment out of four, and stores them at once.
-  static __device__ __forceinline__ Chunk gather_quad(unsigned (&words)[4]) {
-    const bool odd = lane() & 1;
-    const bool upper = lane() & 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      const unsigned received = ptx::shuffle_xor<1>(odd ? words[i] : words[i + 1]);
-      (odd ? words[i] : words[i + 1]) = received;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const unsigned received = ptx::shuffle_xor<2>(upper ? words[i] : words[i + 2]);
-      (upper ? words[i] : words[i + 2]) = received;
-    }
-    return {{words[0], words[1], words[2], words[3]}};
-  }
-
-  static __device__ __forceinline__ void store_chunk(char* to, const Chunk& chunk,
-                                                     long long dim_bytes) {
-    if constexpr (kConfig.strided) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const unsigned word = chunk.words[i];
-        *reinterpret_cast<unsigned short*>(to + 2 * i * dim_bytes) =
-            static_cast<unsigned short>(word);
-        *reinterpret_cast<unsigned short*>(to + (2 * i + 1) * dim_bytes) =
-            static_cast<unsigned short>(word >> 16);
-      }
-    } else {
-      *reinterpret_cast<Chunk*>(to) = chunk;
-    }
-  }
-
   // Asks for its work anew rather than keeping it through the loop: registers are the scarcest
   // resource there.
   static __device__ __forceinline__ void store_output(const ForwardParams& params,
@@ -327,7 +294,8 @@ struct ForwardSm80 {
 #pragma unroll
       for (int n = 0; n < kConfig.out_fragments(); n += 4) {
         if (n + 4 <= kConfig.out_fragments() || n + lane() % 4 < kConfig.out_fragments()) {
-          store_chunk(to + n * kChunkElements * dim_bytes, chunks[n / 4], dim_bytes);
+          store_chunk<kConfig.strided>(to + n * kChunkElements * dim_bytes, chunks[n / 4],
+                                       dim_bytes);
         }
       }
     }
@@ -441,13 +409,9 @@ struct ForwardSm80 {
   }
 };
 
-struct alignas(128) Shared {
-  char bytes[128];
-};
-
 template <ForwardSm80Config kConfig>
 __device__ __forceinline__ void forward_sm80_cta(const ForwardParams& params) {
-  extern __shared__ Shared shared[];
+  extern __shared__ SharedBytes shared[];
   ForwardSm80<kConfig>::run(params, static_cast<unsigned>(__cvta_generic_to_shared(shared)));
 }
 

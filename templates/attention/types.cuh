@@ -15,6 +15,11 @@ struct alignas(16) Chunk {
 };
 enum : int { kChunkElements = 8, kChunkBytes = 16 };
 
+// The dynamic shared memory of a block is an array of these; tiles in it are 128-byte aligned.
+struct alignas(128) SharedBytes {
+  char bytes[128];
+};
+
 constexpr float infinity() { return __builtin_bit_cast(float, 0x7f800000); }
 constexpr float ln_2() { return 0.693147180559945309f; }
 constexpr float two_log2_e() { return 2.88539008177792681f; }

@@ -74,14 +74,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qk128 v128 causal strided", "sm_80"}, Case{"qk192 v128 causal", "sm_80"},
                     Case{"qk256 v256 bf16 causal", "sm_80"}, Case{"q1 qk128 v128", "sm_80"}),
     case_name);
-INSTANTIATE_TEST_SUITE_P(Others, Compile,
-                         testing::Values(Case{"qk64 v64", "sm_86"},
-                                         Case{"qk128 v128 bf16 causal", "sm_86"},
-                                         Case{"qk256 v256 causal", "sm_89"},
-                                         Case{"qk128 v128 causal", "sm_90"},
-                                         Case{"qk104 v104 bf16 causal", "sm_90"},
-                                         Case{"qk64 v64 bf16 causal", "sm_90a"}),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Others, Compile,
+    testing::Values(Case{"qk64 v64", "sm_86"}, Case{"qk128 v128 bf16 causal", "sm_86"},
+                    Case{"qk256 v256 causal", "sm_89"}, Case{"qk128 v128 causal", "sm_90"},
+                    Case{"qk104 v104 bf16 causal", "sm_90"}, Case{"qk64 v64 bf16 causal", "sm_90a"},
+                    Case{"standard qk256 v256 bf16 causal", "sm_80"},
+                    Case{"standard qk72 v40 strided softcap=9", "sm_86"}),
+    case_name);
 
 // Configs that no candidate list holds: the template refuses them in words.
 TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {

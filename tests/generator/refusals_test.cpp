@@ -40,9 +40,6 @@ TEST(Refusals, NoneForWhatIsBuilt) {
 
 TEST(Refusals, NameTheFeature) {
   const std::pair<const char*, const char*> cases[] = {
-      {"backward qk64", "pass backward"},
-      {"linear-forward qk64", "pass linear-forward"},
-      {"standard qk64", "pass standard"},
       {"qk64 fp8e4m3 out=bf16", "type fp8e4m3"},
       {"qk64 window=2,2,dilation:3", "window dilation 3"},
       {"qk64 causal+prefix=8", "mask prefix"},
@@ -66,6 +63,23 @@ TEST(Refusals, NameTheFeature) {
   for (const auto& [text, feature] : cases) {
     EXPECT_THAT(reasons(text), Contains(std::string(feature) + " is not built yet in forward_sm80"))
         << text;
+  }
+}
+
+TEST(Refusals, OfAPassNoFamilyHas) {
+  const std::vector<Refusal> found = refusals(parse("linear-backward qk64"), arch_of("sm_80"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].reason, "pass linear-backward is not built yet");
+  EXPECT_FALSE(choose_config(parse("linear-backward qk64"), arch_of("sm_80")).ok());
+}
+
+// Families of other passes neither take a problem nor say that they do not.
+TEST(Refusals, PassesDoNotMix) {
+  EXPECT_EQ(family_name(choose_config(parse("standard qk64"), arch_of("sm_80"))->config),
+            "standard");
+  EXPECT_EQ(family_name(choose_config(parse("qk64"), arch_of("sm_80"))->config), "forward_sm80");
+  for (const Refusal& refusal : refusals(parse("standard qk64 bias"), arch_of("sm_80"))) {
+    EXPECT_EQ(refusal.family, "standard");
   }
 }
 

@@ -50,17 +50,30 @@ uint64_t from_environment(const char* name, uint64_t fallback) {
   return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
-TEST(ForwardFuzz, RandomProblemsMatchReference) {
+struct FuzzCase {
+  const char* name;
+  const char* pass;  // the start of the problem's text
+  uint64_t cases;
+};
+
+class Fuzz : public ::testing::TestWithParam<FuzzCase> {};
+
+TEST_P(Fuzz, RandomProblemsMatchReference) {
   const uint64_t seed = from_environment("TILEWRIGHT_FUZZ_SEED", 20261130);
-  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 40);
+  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", GetParam().cases);
   RecordProperty("seed", std::to_string(seed));
   RandomProblem random(seed);
   for (uint64_t index = 0; index < cases; ++index) {
-    const std::string problem = random.make();
+    const std::string problem = GetParam().pass + random.make();
     EXPECT_EQ(run_and_verify({.problem = problem, .seed = seed + index}), "")
         << "seed " << seed << ", case " << index;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Smoke, Fuzz,
+                         ::testing::Values(FuzzCase{"forward", "forward ", 40},
+                                           FuzzCase{"standard", "standard ", 12}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace tilewright::testing

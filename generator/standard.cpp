@@ -1,0 +1,146 @@
+#include "generator/standard.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "generator/forward_problem.h"
+
+namespace tilewright {
+namespace {
+
+using Config = Standard::Config;
+
+enum Entry : int { kScores, kWeights, kOutput };
+
+constexpr int64_t kMaxGrid = INT32_MAX;
+
+// a * b, or more than any limit if it overflows.
+int64_t saturating_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+Config base_config(const Problem& problem) {
+  Config config;
+  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
+  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
+  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  config.row_range = has_row_bounds(problem);
+  config.softcap = problem.softcap.has_value();
+  config.strided = problem.strided;
+  return config;
+}
+
+attention::StandardParams parameters(const Problem& problem, const Config& config,
+                                     const Shape& shape) {
+  attention::StandardParams params = {};
+  const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
+  params.row_left = interval.row_left;
+  params.row_right = interval.row_right;
+  params.num_key_tiles = static_cast<int>(ceil_div(shape.seqlen_k, config.tile_n));
+  params.num_query_tiles = static_cast<int>(ceil_div(shape.seqlen_q, config.tile_m));
+  params.pitch = int64_t{params.num_key_tiles} * config.tile_n;
+  params.num_rows = shape.batch * shape.num_heads_q * shape.seqlen_q;
+  params.num_heads_q = static_cast<int>(shape.num_heads_q);
+  params.group_size = static_cast<int>(shape.num_heads_q / shape.num_heads_kv);
+  params.seqlen_q = static_cast<int>(shape.seqlen_q);
+  params.seqlen_k = static_cast<int>(shape.seqlen_k);
+  const ScoreFactors factors = score_factors(problem, config.head_dim_qk);
+  params.scale_log2 = factors.scale_log2;
+  params.tanh_scale = factors.tanh_scale;
+  return params;
+}
+
+Dim3 along_x(int64_t count) { return {.x = static_cast<uint32_t>(count)}; }
+
+}  // namespace
+
+std::vector<std::string> Standard::refusals(const Problem& problem, const Arch& arch) {
+  std::vector<std::string> reasons;
+  if (arch.compute_capability() < 80) {
+    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
+  }
+  for (const std::string& feature : unusual_features(problem)) {
+    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
+  }
+  check_head_dims(problem, reasons);
+  return reasons;
+}
+
+// One: the baseline is not tuned. Its tiles fit every device from sm_80 on.
+std::vector<Config> Standard::candidates(const Problem& problem, const Arch& arch) {
+  return {default_config(problem, arch)};
+}
+
+Config Standard::default_config(const Problem& problem, const Arch& arch) {
+  const Config config = base_config(problem);
+  TW_CHECK(std::max(config.scores_shared_bytes(), config.output_shared_bytes()) <=
+               arch.shared_bytes_per_block,
+           "{} does not fit {}", to_string(AnyConfig(config)), arch.target());
+  return config;
+}
+
+std::vector<EntryPoint> Standard::entries(const Config& config) {
+  const auto entry = [](const char* name, const char* function, int64_t shared_bytes) {
+    return EntryPoint{.name = name,
+                      .function = function,
+                      .launch_bounds = "config().num_threads()",
+                      .shared_bytes = shared_bytes};
+  };
+  return {entry("tw_standard_scores", "standard_scores_cta", config.scores_shared_bytes()),
+          entry("tw_standard_weights", "standard_weights_cta", 0),
+          entry("tw_standard_output", "standard_output_cta", config.output_shared_bytes())};
+}
+
+Result<FamilyLaunch> Standard::plan(const Problem& problem, const Config& config, const Arch&,
+                                    const Shape& shape) {
+  TW_TRY(check_lengths(shape, Config::family()));
+  FamilyLaunch launch;
+  if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
+  const int64_t pairs = saturating_product(shape.batch, shape.num_heads_q);
+  const int64_t query_tiles = ceil_div(shape.seqlen_q, config.tile_m);
+  const int64_t key_tiles = ceil_div(shape.seqlen_k, config.tile_n);
+  const int64_t output_blocks = saturating_product(pairs, query_tiles);
+  const int64_t score_blocks = saturating_product(output_blocks, key_tiles);
+  const int64_t rows = saturating_product(pairs, shape.seqlen_q);
+  if (std::max({score_blocks, output_blocks, ceil_div(rows, config.num_warps())}) > kMaxGrid) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "batch={} x num_heads_q={} with seqlen_q={} and seqlen_k={} exceed {} blocks",
+                      shape.batch, shape.num_heads_q, shape.seqlen_q, shape.seqlen_k, kMaxGrid);
+  }
+  const attention::StandardParams params = parameters(problem, config, shape);
+  constexpr int64_t kScoreBytes = 4;
+  constexpr int64_t kWeightBytes = 2;
+  launch.params = params;
+  launch.workspace_bytes = rows * params.pitch * (kScoreBytes + kWeightBytes);
+  const Dim3 block = along_x(config.num_threads());
+  if (score_blocks > 0) {
+    launch.add_step(kScores, {.grid = along_x(score_blocks),
+                              .block = block,
+                              .shared_bytes = config.scores_shared_bytes()});
+  }
+  launch.add_step(kWeights, {.grid = along_x(ceil_div(rows, config.num_warps())), .block = block});
+  launch.add_step(kOutput, {.grid = along_x(output_blocks),
+                            .block = block,
+                            .shared_bytes = config.output_shared_bytes()});
+  return launch;
+}
+
+void Standard::bind(const BoundTensors& tensors, Params& params) {
+  const auto strides = [&](TensorId id) { return tensors[id].strides; };
+  params.q = tensors[TensorId::kQ].data;
+  params.k = tensors[TensorId::kK].data;
+  params.v = tensors[TensorId::kV].data;
+  params.out = tensors[TensorId::kOut].data;
+  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  params.scores = static_cast<float*>(tensors.workspace);
+  params.weights = params.scores + params.num_rows * params.pitch;
+  params.q_strides = strides(TensorId::kQ);
+  params.k_strides = strides(TensorId::kK);
+  params.v_strides = strides(TensorId::kV);
+  params.out_strides = strides(TensorId::kOut);
+}
+
+}  // namespace tilewright
