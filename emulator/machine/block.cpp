@@ -84,6 +84,8 @@ std::string_view wait_name(GroupState state) {
       return "waits for the";
     case GroupState::kAtWarpgroup:
       return "waits for the other warps of its warpgroup";
+    case GroupState::kAtRegisters:
+      return "waits for";
     case GroupState::kReady:
       break;
   }
@@ -99,6 +101,9 @@ std::string waited_object(const Block& block, const LaneGroup& group) {
     case GroupState::kAtMbarrier:
       if (group.wait_id == kAnyMbarrier) return " mbarriers of its lanes";
       return fmt::format(" {}", describe_mbarrier(block, group.wait_id));
+    case GroupState::kAtRegisters:
+      return fmt::format(" {} more registers per thread, of which the block's pool has {},",
+                         group.wait_id, block.free_registers);
     default:
       return {};
   }
@@ -119,6 +124,7 @@ void Block::start(Launch& shared_launch, uint64_t linear_index, uint64_t* block_
   clock = 0;
   next_warp = 0;
   mbarriers.clear();
+  free_registers = 0;
   random = Random(request.settings.seed * 0x9e3779b97f4a7c15u + linear);
   instruction_limit = request.settings.instruction_limit;
 

@@ -79,6 +79,7 @@ struct Block {
   std::array<Barrier, 16> barriers;
   std::map<uint32_t, Mbarrier> mbarriers;  // those that live, by offset in shared memory
   std::vector<Warpgroup> warpgroups;
+  uint32_t free_registers = 0;  // of setmaxnreg's pool: registers per thread, over all warps
   std::vector<std::byte> registers;
   std::vector<std::byte> shared_storage;
   std::vector<std::byte> local_storage;

@@ -255,20 +255,4 @@ const Instruction* fence_async_proxy(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-const Instruction* set_max_registers(Warp& warp, const Instruction* i) {
-  const Instruction* result = nullptr;
-  if (!gather(warp, i, warp.live, &result)) return result;
-  const bool increases = (i->options & kRegistersIncrease) != 0;
-  const uint32_t count = i->options & 0x3ff;
-  if (warp.max_registers != 0 &&
-      (increases ? count < warp.max_registers : count > warp.max_registers)) {
-    return fault(warp, i,
-                 {.kind = FaultKind::kIllegalInstruction,
-                  .message = fmt::format("setmaxnreg.{} to {} from {}", increases ? "inc" : "dec",
-                                         count, warp.max_registers)});
-  }
-  warp.max_registers = count;
-  return i + 1;
-}
-
 }  // namespace tilewright::emulator::execute

@@ -188,6 +188,7 @@ class KernelLoader {
     a.max_registers = p.maxnreg;
     a.explicit_cluster = p.explicitcluster;
     a.registers = registers();
+    a.fixed_registers = fixed_registers();
     for (const uint32_t index : order_) {
       const ptx::Function& function = module_.functions[index];
       a.instructions += static_cast<uint32_t>(function.instructions.size());
@@ -195,20 +196,36 @@ class KernelLoader {
     }
   }
 
+  // Registers per thread that let the threads of .maxntid or .reqntid, in .minnctapersm blocks, fit
+  // an SM; 255 without such directives.
+  uint32_t registers_by_threads() const {
+    const ptx::Performance& p = module_.functions[entry_].performance;
+    const ptx::Dim3 threads = p.reqntid.x != 0 ? p.reqntid : p.maxntid;
+    if (threads.x == 0) return 255;
+    // No launch has more than 1024; figures beyond that must not overflow here.
+    uint64_t count = std::min<uint64_t>(threads.x, 1024);
+    for (const uint32_t extent : {threads.y, threads.z}) {
+      count = std::min<uint64_t>(count * std::clamp(extent, 1u, 1024u), 1024);
+    }
+    const uint64_t warps = (count + 31) / 32 * std::max(p.minnctapersm, 1u);
+    return static_cast<uint32_t>(std::min<uint64_t>(65536 / (warps * 32) / 8 * 8, 255));
+  }
+
   // Liveness gives what the values need; a compiler uses a few more and obeys the bounds.
   uint32_t registers() const {
     const ptx::Performance& p = module_.functions[entry_].performance;
-    uint32_t most = 255;
+    uint32_t most = registers_by_threads();
     if (p.maxnreg != 0) most = std::min(most, p.maxnreg);
-    const ptx::Dim3 threads = p.reqntid.x != 0 ? p.reqntid : p.maxntid;
-    const uint32_t count = threads.x * std::max(threads.y, 1u) * std::max(threads.z, 1u);
-    if (count != 0) {
-      const uint32_t blocks = std::max(p.minnctapersm, 1u);
-      const uint32_t warps = (count + 31) / 32 * blocks;
-      most = std::min(most, 65536 / (warps * 32) / 8 * 8);
-    }
     const uint32_t estimate = ptx::estimate_registers(module_, entry_) + 4;
     return std::clamp(static_cast<uint32_t>(round_up(estimate, 8)), 16u, std::max(most, 16u));
+  }
+
+  uint32_t fixed_registers() const {
+    const ptx::Performance& p = module_.functions[entry_].performance;
+    const bool by_threads = p.minnctapersm != 0 && (p.reqntid.x != 0 || p.maxntid.x != 0);
+    if (p.maxnreg == 0 && !by_threads) return 0;
+    const uint32_t most = p.maxnreg != 0 ? std::min(p.maxnreg, 255u) : registers_by_threads();
+    return static_cast<uint32_t>(round_up(most, 8));
   }
 
   // May a block wait for what another one does, or learn in which order blocks came? It then runs

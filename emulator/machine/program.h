@@ -42,6 +42,8 @@ struct KernelAttributes {
   std::array<uint32_t, 3> required_cluster = {0, 0, 0};  // .reqnctapercluster
   uint32_t min_blocks_per_sm = 0;
   uint32_t max_registers = 0;  // .maxnreg
+  // What every launch allots per thread, where directives fix it (setmaxnreg needs that); else 0.
+  uint32_t fixed_registers = 0;
   bool explicit_cluster = false;
   uint32_t instructions = 0;
   bool communicates = false;  // may wait on other blocks: run in model order on one thread

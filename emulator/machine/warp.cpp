@@ -164,7 +164,8 @@ void start_warp(Warp& warp, std::byte* registers, uint32_t live) {
   warp.timed_out = 0;
   warp.cluster_arrived = 0;
   warp.cluster_released = 0;
-  warp.max_registers = 0;
+  warp.max_registers = warp.launch->kernel->attributes.fixed_registers;
+  warp.register_changes = 0;
   warp.async_fences = 0;
   const FunctionCode& entry = warp.launch->kernel->functions[0];
   Frame* frame = new_frame(warp);

@@ -53,6 +53,7 @@ enum class GroupState : uint8_t {
   kAtCluster,     // at barrier.cluster.wait
   kAtMbarrier,    // at a try_wait of the mbarrier with offset wait_id
   kAtWarpgroup,   // at a wgmma.wait_group, for other warps of the warpgroup
+  kAtRegisters,   // at a setmaxnreg.inc, for wait_id more registers per thread
 };
 
 struct LaneGroup {
@@ -133,8 +134,9 @@ struct Warp {
   // barrier.cluster, per lane: arrived in the current phase; phase complete, not waited yet.
   uint32_t cluster_arrived = 0;
   uint32_t cluster_released = 0;
-  uint32_t max_registers = 0;  // by setmaxnreg, 0: as launched
-  uint64_t async_fences = 0;   // fence.proxy.async executed
+  uint32_t max_registers = 0;     // per thread: as launched, then by setmaxnreg; 0: not known
+  uint32_t register_changes = 0;  // setmaxnreg executed so far
+  uint64_t async_fences = 0;      // fence.proxy.async executed
 
   template <class T>
   T* at(Slot slot) const {

@@ -55,6 +55,7 @@ struct Warpgroup {
   uint64_t first = 0;  // number of products.front()
   uint64_t done = 0;   // products below have run
   std::array<WarpgroupMember, 4> members;
+  std::vector<uint32_t> register_changes;  // options of every setmaxnreg so far
 };
 
 // The running warp issues a product. Null: parked or a fault.

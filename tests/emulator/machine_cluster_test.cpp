@@ -305,17 +305,5 @@ MEET:
   });
 }
 
-TEST(Cluster, SetmaxnregIsChecked) {
-  const auto fault_of = [](std::string_view body) {
-    return run(kernel(body), 1, 1, {}).outcome.fault.has_value();
-  };
-  EXPECT_FALSE(
-      fault_of("setmaxnreg.dec.sync.aligned.u32 40;\n"
-               "setmaxnreg.inc.sync.aligned.u32 232;"));
-  EXPECT_TRUE(
-      fault_of("setmaxnreg.dec.sync.aligned.u32 40;\n"
-               "setmaxnreg.inc.sync.aligned.u32 32;"));
-}
-
 }  // namespace
 }  // namespace tilewright::emulator::test
