@@ -11,6 +11,7 @@
 
 #include "core/arch.h"
 #include "emulator/machine/mbarrier.h"
+#include "emulator/machine/tensor_map.h"
 #include "emulator/machine/warp.h"
 #include "emulator/machine/warpgroup.h"
 #include "emulator/observers/observer.h"
@@ -32,6 +33,7 @@ struct Launch {
   Schedule schedule = Schedule::kEager;
   ProductNumerics numerics;
   uint32_t grid_id = 1;
+  TensorMapEdits* map_edits = nullptr;  // changes
 };
 
 // splitmix64: seeded choices of a schedule.

@@ -258,15 +258,8 @@ uint32_t tensor_box_bytes(const TensorMap& map) {
 std::string prepare_tensor_copy(const Launch& launch, BulkCopy& copy) {
   const TensorMap& map = copy.map;
   const int element = tensor_map_element_bytes(map.data_type);
-  if (map.interleave != 0) return "a tensor map with interleave, which is not built";
-  if (map.swizzle > 3 || element == 0) return "a tensor map whose swizzle or type sm_90 lacks";
-  for (int i = 0; i < map.rank; ++i) {
-    if (map.box_dim[i] == 0 || map.box_dim[i] > 256 || map.element_stride[i] == 0 ||
-        map.element_stride[i] > 8) {
-      return fmt::format("a tensor map with box {} and element stride {} in dimension {}",
-                         map.box_dim[i], map.element_stride[i], i);
-    }
-  }
+  std::string error = check_tensor_map(map);
+  if (!error.empty()) return error;
   const uint32_t inner = row_bytes(copy);
   if (inner % 16 != 0) return fmt::format("a box row of {} bytes, no multiple of 16", inner);
   const auto span = static_cast<uint32_t>(swizzle_of(map));

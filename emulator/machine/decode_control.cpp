@@ -282,7 +282,6 @@ bool FunctionDecoder::is_ignored() const {
     case Opcode::kFenceMbarrierInit:
     case Opcode::kFenceProxyAlias:
     case Opcode::kFenceProxyAsyncGeneric:
-    case Opcode::kFenceProxyTensormap:
     case Opcode::kMembar:
     case Opcode::kMembarProxyAlias:
     case Opcode::kPrefetch:

@@ -243,6 +243,8 @@ Status FunctionDecoder::instruction() {
     case Opcode::kSetmaxnregInc:
     case Opcode::kFenceProxyAsync:
       return cluster_operation(o);
+    case Opcode::kFenceProxyTensormap:
+      return tensor_map_edit(o);
     case Opcode::kIsspacep:
       return address_test(o);
     case Opcode::kLdmatrix:

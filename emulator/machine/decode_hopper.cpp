@@ -1,6 +1,7 @@
 // What sm_90 adds: mbarrier, clusters, bulk copies, wgmma, setmaxnreg.
 #include "emulator/machine/decoder.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/tensor_map.h"
 
 namespace tilewright::emulator {
 
@@ -141,7 +142,7 @@ Status FunctionDecoder::bulk_copy(Operands o) {
     }
     case Opcode::kTensormapReplace:
     case Opcode::kTensormapCpFenceproxy:
-      return unsupported("tensor maps edited by kernels");
+      return tensor_map_edit(o);
     default:
       break;
   }
@@ -194,8 +195,44 @@ Status FunctionDecoder::bulk_copy(Operands o) {
   return {};
 }
 
+Status FunctionDecoder::tensor_map_edit(Operands o) {
+  const ptx::Modifiers& m = current_->modifiers;
+  Instruction edit = make(execute::tensor_map_release);
+  const bool releases = current_->opcode == Opcode::kFenceProxyTensormap && o.empty();
+  if (releases) {
+    emit(edit);
+    return {};
+  }
+  BulkForm form;
+  const bool copies = current_->opcode == Opcode::kTensormapCpFenceproxy;
+  const StateSpace space = copies                                             ? StateSpace::kGlobal
+                           : current_->opcode == Opcode::kFenceProxyTensormap ? StateSpace::kGeneric
+                                                                              : m.space;
+  TW_ASSIGN(form.destination, address_form(o[0], space));
+  if (copies) {
+    edit.handler = execute::tensor_map_copy;
+    TW_ASSIGN(form.source, address_form(o[1], StateSpace::kShared));
+  } else if (current_->opcode == Opcode::kFenceProxyTensormap) {
+    edit.handler = execute::tensor_map_acquire;
+  } else {
+    edit.handler = execute::tensor_map_replace;
+    edit.options = static_cast<uint32_t>(m.field);
+    if (o.size() == 3) edit.options |= static_cast<uint32_t>(o[1].value) << 8;
+    const bool is_wide = m.field == ptx::TensormapField::kGlobalAddress ||
+                         m.field == ptx::TensormapField::kGlobalStride;
+    form.values.push_back(source(o[o.size() - 1], is_wide ? Type::kB64 : Type::kB32));
+    if (form.values[0] == kNoSlot) return unsupported();
+  }
+  const int64_t bytes = o[o.size() - 1].value;
+  const bool has_size = current_->opcode != Opcode::kTensormapReplace;
+  if (has_size && bytes != sizeof(TensorMap)) return unsupported("a tensor map has 128 bytes");
+  edit.extra = static_cast<uint32_t>(kernel_.bulk_forms.size());
+  kernel_.bulk_forms.push_back(std::move(form));
+  emit(edit, copies ? Guarding::kSync : Guarding::kWrapped);
+  return {};
+}
+
 Status FunctionDecoder::warpgroup_product(Operands o) {
-  if (!function_.is_entry) return unsupported("wgmma in a called function");
   Instruction step = make(nullptr);
   switch (current_->opcode) {
     case Opcode::kWgmmaFence:

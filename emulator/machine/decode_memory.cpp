@@ -196,7 +196,7 @@ Status FunctionDecoder::atomic(Operands o, bool has_destination) {
   form.op = m.op;
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(form.type) / 8);
-  if (form.element_bytes > 8) return unsupported("128-bit atomics");
+  const bool is_pair = form.element_bytes == 16;  // two halves of 64-bit lanes
   form.value_is_wide = form.element_bytes == 8;
   const size_t first = has_destination ? 1 : 0;
   const std::vector<Operand> b = elements_of(o[first + 1]);
@@ -209,9 +209,12 @@ Status FunctionDecoder::atomic(Operands o, bool has_destination) {
     form.values.push_back(source(b[n], form.type));
     form.values.push_back(has_c ? source(o[first + 2], form.type) : kNoSlot);
     if (form.values[n * 3 + 1] == kNoSlot) return unsupported();
+    for (size_t k = n * 3; k < form.values.size() && is_pair; ++k) {
+      if (form.values[k] != kNoSlot && (form.values[k] & kConstantBit) != 0) return unsupported();
+    }
   }
   TW_ASSIGN(const StateSpace space, access_space(o[first], m.space));
-  Instruction update = make(execute::atomic);
+  Instruction update = make(is_pair ? execute::atomic_wide : execute::atomic);
   TW_ASSIGN(update.a, address(o[first], form, space));
   update.extra = static_cast<uint32_t>(kernel_.memory_forms.size());
   kernel_.memory_forms.push_back(std::move(form));

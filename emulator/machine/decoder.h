@@ -119,6 +119,7 @@ class FunctionDecoder {
   Status mbarrier(Operands o);  // decode_hopper.cpp
   Status cluster_operation(Operands o);
   Status bulk_copy(Operands o);
+  Status tensor_map_edit(Operands o);
   Status warpgroup_product(Operands o);
   Result<AddressForm> address_form(const ptx::Operand& operand, ptx::StateSpace space);
 

@@ -143,7 +143,16 @@ const Instruction* cluster_arrive(Warp& warp, const Instruction* i);  // options
 const Instruction* cluster_wait(Warp& warp, const Instruction* i);
 const Instruction* set_max_registers(Warp& warp, const Instruction* i);  // options: count
 inline constexpr uint32_t kRegistersIncrease = 0x400;
+// atom.b128; extra: MemoryForm
+const Instruction* atomic_wide(Warp& warp, const Instruction* i);
 const Instruction* fence_async_proxy(Warp& warp, const Instruction* i);
+
+// ---- tensor maps; extra: BulkForm with the map as its destination ----
+// options: field, ordinal << 8
+const Instruction* tensor_map_replace(Warp& warp, const Instruction* i);
+const Instruction* tensor_map_copy(Warp& warp, const Instruction* i);
+const Instruction* tensor_map_release(Warp& warp, const Instruction* i);
+const Instruction* tensor_map_acquire(Warp& warp, const Instruction* i);
 
 // ---- bulk copies; extra: BulkForm ----
 const Instruction* bulk_load(Warp& warp, const Instruction* i);

@@ -1,4 +1,5 @@
 // atom and red: lane by lane in lane order, with host atomics where blocks run on several threads.
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -171,6 +172,31 @@ const Instruction* atomic(Warp& warp, const Instruction* i) {
         warp.at<uint32_t>(slots[0])[lane] = static_cast<uint32_t>(old);
       }
     }
+  }
+  return i + 1;
+}
+
+// exch and cas of 16 bytes. Those in global memory return a value, so that the kernel's blocks run
+// on one host thread, and those in shared memory belong to one block: no host atomics.
+const Instruction* atomic_wide(Warp& warp, const Instruction* i) {
+  using Pair = std::array<uint64_t, 2>;
+  const MemoryForm& form = warp.launch->kernel->memory_forms[i->extra];
+  HostPointers cells;
+  if (!resolve(warp, i, form, i->a, form.space, 16, AccessKind::kAtomic, cells)) return nullptr;
+  for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(rest));
+    const auto operand = [&](size_t n) {
+      return Pair{warp.at<uint64_t>(form.values[n])[lane],
+                  warp.at<uint64_t>(form.values[n] + kLaneBytes64)[lane]};
+    };
+    Pair old;
+    std::memcpy(&old, cells.lanes[lane], sizeof old);
+    const Pair b = operand(1);
+    const Pair value = form.op != Op::kCas ? b : old == b ? operand(2) : old;
+    std::memcpy(cells.lanes[lane], &value, sizeof value);
+    if (form.values[0] == kNoSlot) continue;
+    warp.at<uint64_t>(form.values[0])[lane] = old[0];
+    warp.at<uint64_t>(form.values[0] + kLaneBytes64)[lane] = old[1];
   }
   return i + 1;
 }

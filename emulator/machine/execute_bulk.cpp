@@ -56,6 +56,11 @@ bool read_map(Warp& warp, const Instruction* i, uint32_t lane, BulkCopy& copy) {
   if (bytes == nullptr) return false;
   std::memcpy(static_cast<void*>(&copy.map), bytes, sizeof(TensorMap));
   copy.has_map = true;
+  std::string stale = warp.launch->map_edits->check_use(address, warp.block->linear);
+  if (!stale.empty()) {
+    misuse(warp, i, lane, std::move(stale));
+    return false;
+  }
   if (copy.map.magic != TensorMap::kMagic) {
     misuse(warp, i, lane, fmt::format("no tensor map at {:#x}", address));
     return false;

@@ -234,6 +234,8 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
       *request.module->program().kernels[static_cast<size_t>(request.kernel)];
   LaunchOutcome outcome;
   Launch launch;
+  TensorMapEdits map_edits;
+  launch.map_edits = &map_edits;
   launch.request = &request;
   launch.kernel = &kernel;
   launch.arch = arch;

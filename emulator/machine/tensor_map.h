@@ -3,7 +3,14 @@
 // host values (CUtensorMapDataType and so on), not the codes of tensormap.replace.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "emulator/ptx/types.h"
 
 namespace tilewright::emulator {
 
@@ -38,5 +45,34 @@ constexpr int tensor_map_element_bytes(int data_type) {
   constexpr uint8_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   return data_type >= 0 && data_type < 13 ? kBytes[data_type] : 0;
 }
+
+// Empty, or why no copy can use the map.
+std::string check_tensor_map(const TensorMap& map);
+// tensormap.replace. Empty, or what is wrong with the value. A stride is in bytes, a dimension of 0
+// is refused.
+std::string replace_field(TensorMap& map, ptx::TensormapField field, uint32_t ordinal,
+                          uint64_t value);
+
+// The tensor maps in global memory that a running kernel has edited, and which blocks may use them:
+// the editing block has to release an edit, the using block to acquire it, through the tensormap
+// proxy. Kept by block, since barriers carry both to its other threads. Thread-safe.
+class TensorMapEdits {
+ public:
+  void edit(uint64_t address, uint64_t block);
+  void release(uint64_t block);
+  void acquire(uint64_t address, uint64_t block);
+  // Empty, or what is missing.
+  std::string check_use(uint64_t address, uint64_t block);
+
+ private:
+  struct Edit {
+    uint64_t editor = 0;
+    bool is_released = false;
+    std::set<uint64_t> acquired_by;
+  };
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;
+  std::map<uint64_t, Edit> edits_;
+};
 
 }  // namespace tilewright::emulator

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "emulator/machine/cluster.h"
+#include "emulator/machine/warpgroup.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -350,6 +351,14 @@ const Instruction* enter_function(Warp& warp, const FunctionCode& callee, const 
 const Instruction* return_lanes(Warp& warp, uint32_t lanes, const Instruction* next) {
   Frame* frame = warp.frame;
   if (frame->caller == nullptr) return exit_lanes(warp, lanes, next);
+  if (!warp.launch->kernel->warpgroup_forms.empty()) {
+    if (const Instruction* product = product_in_flight(warp)) {
+      return fault(warp, next - 1,
+                   {.kind = FaultKind::kAsynchronous,
+                    .message = "a return while a wgmma of the function is in flight",
+                    .other_party = describe_instruction(warp, *frame, *product)});
+    }
+  }
   for (size_t i = 0; i < frame->call->results.size() && i < frame->function->return_params.size();
        ++i) {
     const ParamWindow& to = frame->call->results[i];

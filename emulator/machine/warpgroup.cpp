@@ -21,6 +21,12 @@ const Instruction* refuse(Warp& warp, const Instruction* i, FaultKind kind, std:
   return fault(warp, i, {.kind = kind, .message = std::move(message)});
 }
 
+// A register of a frame that need not be the running one.
+uint32_t* lanes_of(const Warp& warp, std::byte* registers, Slot slot) {
+  std::byte* base = (slot & kConstantBit) != 0 ? warp.bases[1] : registers;
+  return reinterpret_cast<uint32_t*>(base + (slot & ~kConstantBit));
+}
+
 // One value in all lanes.
 bool is_uniform(const uint64_t* values) {
   return std::all_of(values, values + 32, [&](uint64_t value) { return value == values[0]; });
@@ -100,7 +106,7 @@ void run_product(Block& block, Warpgroup& group, WarpgroupProduct& product) {
     Accumulators* accumulators = product.accumulators[w];
     for (size_t n = 0; n < form.d.size(); ++n) {
       d[w][n] = accumulators != nullptr ? accumulators->values.data() + 32 * n
-                                        : warp.at<uint32_t>(form.d[n]);
+                                        : lanes_of(warp, product.registers[w], form.d[n]);
     }
     operands.a_registers[w] = a[w];
     operands.d[w] = d[w];
@@ -119,6 +125,7 @@ Accumulators* take_accumulators(Warp& warp, const Instruction* i, const Warpgrou
                                 uint64_t number) {
   WarpgroupMember& member = member_of(warp);
   for (const auto& held : member.accumulators) {
+    if (held->registers != warp.bases[0]) continue;
     if (*held->slots == form.d) {
       held->last = number;
       return held.get();
@@ -131,6 +138,7 @@ Accumulators* take_accumulators(Warp& warp, const Instruction* i, const Warpgrou
     }
   }
   auto fresh = std::make_unique<Accumulators>();
+  fresh->registers = warp.bases[0];
   fresh->slots = &form.d;
   fresh->last = number;
   fresh->values.resize(32 * form.d.size());
@@ -157,8 +165,8 @@ bool finish_products(Warp& warp, const Instruction* i, uint64_t end) {
   for (uint64_t n = member.waited; n < end; ++n) {
     const WarpgroupProduct& product = *group.products[n - group.first];
     for (size_t r = 0; r < product.form->a.size(); ++r) {
-      if (std::memcmp(warp.at<uint32_t>(product.form->a[r]), product.a[warp.index % 4][r],
-                      kLaneBytes32) != 0) {
+      const uint32_t* lanes = lanes_of(warp, product.registers[warp.index % 4], product.form->a[r]);
+      if (std::memcmp(lanes, product.a[warp.index % 4][r], kLaneBytes32) != 0) {
         return changed("registers of A", product.instruction);
       }
     }
@@ -166,7 +174,7 @@ bool finish_products(Warp& warp, const Instruction* i, uint64_t end) {
   for (const auto& held : member.accumulators) {
     if (held->last >= end) continue;
     for (size_t n = 0; n < held->slots->size(); ++n) {
-      auto* lanes = warp.at<uint32_t>((*held->slots)[n]);
+      uint32_t* lanes = lanes_of(warp, held->registers, (*held->slots)[n]);
       if (!std::all_of(lanes, lanes + 32, [](uint32_t value) { return value == kPoison; })) {
         return changed("accumulators", group.products[held->last - group.first]->instruction);
       }
@@ -247,6 +255,7 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
   for (size_t r = 0; r < form.a.size(); ++r) {
     std::memcpy(product.a[own][r], warp.at<uint32_t>(form.a[r]), kLaneBytes32);
   }
+  product.registers[own] = warp.bases[0];
   product.joined |= 1u << own;
   ++member.issued;
   if (product.joined == kEveryWarp) {
@@ -277,6 +286,17 @@ const Instruction* wait_products(Warp& warp, const Instruction* i, uint32_t newe
   member.group_ends.erase(member.group_ends.begin(),
                           member.group_ends.begin() + static_cast<std::ptrdiff_t>(covered));
   return i + 1;
+}
+
+const Instruction* product_in_flight(const Warp& warp) {
+  if (warp.index / 4 >= warp.block->warpgroups.size()) return nullptr;
+  const Warpgroup& group = warp.block->warpgroups[warp.index / 4];
+  const WarpgroupMember& member = group.members[warp.index % 4];
+  for (uint64_t n = member.waited; n < member.issued; ++n) {
+    const WarpgroupProduct& product = *group.products[n - group.first];
+    if (product.registers[warp.index % 4] == warp.bases[0]) return product.instruction;
+  }
+  return nullptr;
 }
 
 void run_some_products(Block& block) {

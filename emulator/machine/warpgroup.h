@@ -18,6 +18,7 @@ struct Block;
 
 // The accumulator registers of one warp while products are in flight on them.
 struct Accumulators {
+  std::byte* registers = nullptr;  // of the frame that issued
   const std::vector<Slot>* slots = nullptr;
   uint64_t last = 0;             // the newest product on them
   std::vector<uint32_t> values;  // slots->size() arrays of 32 lanes
@@ -29,7 +30,8 @@ struct WarpgroupProduct {
   uint64_t descriptor_a = 0;
   uint64_t descriptor_b = 0;
   bool scale_d = true;
-  uint32_t joined = 0;  // warps of the warpgroup that have issued it
+  uint32_t joined = 0;                    // warps of the warpgroup that have issued it
+  std::array<std::byte*, 4> registers{};  // of the frames that issued
   bool is_done = false;
   std::array<Accumulators*, 4> accumulators{};  // null: the registers themselves (eager)
   // A from registers, as issued.
@@ -63,6 +65,8 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
 void commit_products(Warp& warp);
 // Returns i + 1, or null: parked until other warps have issued their parts, or a fault.
 const Instruction* wait_products(Warp& warp, const Instruction* i, uint32_t newest);
+// The wgmma that the running frame has issued and not waited for, or null.
+const Instruction* product_in_flight(const Warp& warp);
 // At a seeded moment: some products that could run do.
 void run_some_products(Block& block);
 

@@ -11,6 +11,8 @@ tw_add_test(emulator_machine_test
     machine_memory_test.cpp
     machine_registers_test.cpp
     machine_support.cpp
+    machine_tensormap_test.cpp
     machine_wgmma_test.cpp
+    machine_determinism_test.cpp
     ptx_form_text.cpp
   DEPENDS tw_emulator_machine)

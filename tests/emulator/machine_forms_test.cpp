@@ -18,9 +18,7 @@ namespace {
 bool is_rare(ptx::Opcode opcode, const ptx::Modifiers& modifiers) {
   const std::string_view name = ptx::to_string(opcode);
   if (name == "alloca" || name == "stacksave" || name == "stackrestore") return true;
-  if (name == "tensormap.replace" || name == "tensormap.cp_fenceproxy") return true;
-  if (name == "cvta" || name == "isspacep") return modifiers.type() == ptx::Type::kU32;
-  return name == "atom" && modifiers.type() == ptx::Type::kB128;
+  return (name == "cvta" || name == "isspacep") && modifiers.type() == ptx::Type::kU32;
 }
 
 TEST(Forms, EveryAcceptedFormLoadsAndRuns) {

@@ -1,8 +1,10 @@
-// wgmma in execution: products of every input type, operand source and major against a plain sum
+// wgmma in execution: products of every input type, accumulator, operand source and major, in a
+// kernel and in a function that it calls, against a plain sum
 // over the matrices, under every schedule; and mutants that lack a wait, touch registers in flight,
 // or overwrite an operand too early.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -64,6 +66,7 @@ struct InputType {
 // Small integers, exact in every type.
 uint32_t encode(const InputType& type, int value) {
   const std::string name = type.name;
+  if (name == "s8" || name == "u8") return static_cast<uint32_t>(value) & 0xff;
   const auto v = static_cast<float>(value);
   uint32_t bits;
   std::memcpy(&bits, &v, 4);
@@ -92,6 +95,8 @@ struct Case {
   bool a_mn = false, b_mn = false;
   int negate_a = 1, negate_b = 1;
   bool scale_d = false;  // of the first product
+  const char* d = "f32";
+  bool in_function = false;
 };
 
 std::string registers(const char* prefix, int count) {
@@ -100,6 +105,12 @@ std::string registers(const char* prefix, int count) {
     list += (i == 0 ? "%" : ", %") + std::string(prefix) + std::to_string(i);
   }
   return list + "}";
+}
+
+// Accumulator registers per thread, and what they start as: 100 in every element.
+int accumulators(const Case& c) { return std::string(c.d) == "f16" ? kN / 4 : kN / 2; }
+uint32_t hundred(const Case& c) {
+  return std::string(c.d) == "f16" ? 0x56405640 : std::string(c.d) == "s32" ? 100 : 0x42c80000;
 }
 
 int depth_of(const Case& c) { return 32 / c.type.bytes; }
@@ -114,14 +125,72 @@ Operand operand_b(const Case& c, int step) {
   return {kN, c.b_mn, c.b_mn ? 128 : c.swizzle, base};
 }
 
-// 128 threads copy `image` to shared memory, multiply, and store the accumulators.
-std::string kernel(const Case& c, std::string_view fence, std::string_view after_issue,
-                   std::string_view wait) {
+constexpr std::string_view kRegisters =
+    "  .reg .pred %p<8>; .reg .b32 %r<32>; .reg .b64 %rd<16>; .reg .b32 %a<8>;\n";
+
+// Thread %r1 multiplies: A registers come from %rd3, accumulators go to %rd2.
+std::string multiply(const Case& c, std::string_view fence, std::string_view after_issue,
+                     std::string_view wait) {
   const std::string k = std::to_string(depth_of(c));
-  std::string text = R"(
+  const int registers_d = accumulators(c);
+  const bool is_integer = std::string(c.d) == "s32";
+  std::string text = "  mul.wide.u32 %rd6, %r1, 32;\n  add.s64 %rd7, %rd3, %rd6;\n";
+  for (int i = 0; i < 8; ++i) {
+    text += "  ld.global.u32 %a" + std::to_string(i) + ", [%rd7+" + std::to_string(4 * i) + "];\n";
+  }
+  for (int i = 0; i < registers_d; ++i) {
+    text += "  mov.b32 %d" + std::to_string(i) + ", " + std::to_string(hundred(c)) + ";\n";
+  }
+  text += fence;
+  for (int step = 0; step < kSteps; ++step) {
+    const auto number = [&](const Operand& o) {
+      return std::to_string(descriptor(o, c.type.bytes, depth_of(c)));
+    };
+    std::string a;
+    if (c.a_in_registers) {
+      a = "{";
+      for (int i = 0; i < 4; ++i) a += (i == 0 ? "%a" : ", %a") + std::to_string(4 * step + i);
+      a += "}";
+    } else {
+      text += "  mov.u64 %rd8, " + number(operand_a(c, step)) + ";\n";
+      a = "%rd8";
+    }
+    text += "  mov.u64 %rd9, " + number(operand_b(c, step)) + ";\n";
+    text += "  wgmma.mma_async.sync.aligned.m64n" + std::to_string(kN) + "k" + k + "." + c.d + "." +
+            c.type.name + "." + c.type.name + " " + registers("d", registers_d) + ", " + a +
+            ", %rd9, " + (step > 0 || c.scale_d ? "1" : "0");
+    if (!is_integer) {
+      text += ", " + std::to_string(c.negate_a) + ", " + std::to_string(c.negate_b);
+    }
+    if (c.type.bytes == 2) {
+      if (!c.a_in_registers) text += c.a_mn ? ", 1" : ", 0";
+      text += c.b_mn ? ", 1" : ", 0";
+    }
+    text += ";\n";
+  }
+  text += "  wgmma.commit_group.sync.aligned;\n";
+  text += after_issue;
+  text += wait;
+  text += "  mul.wide.u32 %rd10, %r1, " + std::to_string(4 * registers_d) +
+          ";\n  add.s64 %rd11, %rd2, %rd10;\n";
+  for (int i = 0; i < registers_d; ++i) {
+    text += "  st.global.b32 [%rd11+" + std::to_string(4 * i) + "], %d" + std::to_string(i) + ";\n";
+  }
+  return text;
+}
+
+// 128 threads copy `image` to shared memory, multiply, and store the accumulators. `late`: what the
+// kernel executes after the call of a function that multiplies.
+std::string kernel(const Case& c, std::string_view fence, std::string_view after_issue,
+                   std::string_view wait, std::string_view late = "") {
+  const std::string body = multiply(c, fence, after_issue, wait);
+  const std::string registers_d =
+      std::string("  .reg .") + (std::string(c.d) == "f32" ? "f32" : "b32") + " %d<12>;\n";
+  const std::string head = R"(
 .visible .entry k(.param .u64 image, .param .u64 out, .param .u64 areg)
 {
-  .reg .pred %p<8>; .reg .b32 %r<32>; .reg .b64 %rd<16>; .reg .f32 %d<12>; .reg .b32 %a<8>;
+)" + std::string(kRegisters) +
+                           registers_d + R"(
   .shared .align 1024 .b8 tile[24576];
   ld.param.u64 %rd1, [image];
   ld.param.u64 %rd2, [out];
@@ -141,55 +210,28 @@ FILL:
   add.u32 %r5, %r5, 1;
   setp.lt.u32 %p1, %r5, 48;
   @%p1 bra FILL;
-  mul.wide.u32 %rd6, %r1, 32;
-  add.s64 %rd7, %rd3, %rd6;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
 )";
-  for (int i = 0; i < 8; ++i) {
-    text += "  ld.global.u32 %a" + std::to_string(i) + ", [%rd7+" + std::to_string(4 * i) + "];\n";
+  if (!c.in_function) return head + body + "  ret;\n}\n";
+  return ".func product(.param .b64 to, .param .b64 from)\n{\n" + std::string(kRegisters) +
+         registers_d +
+         "  ld.param.b64 %rd2, [to];\n  ld.param.b64 %rd3, [from];\n  mov.u32 %r1, %tid.x;\n" +
+         body + "  ret;\n}\n" + head + R"(
+  {
+    .param .b64 to; .param .b64 from;
+    st.param.b64 [to], %rd2;
+    st.param.b64 [from], %rd3;
+    call.uni product, (to, from);
   }
-  for (int i = 0; i < 12; ++i) {
-    text += "  mov.f32 %d" + std::to_string(i) + ", 0f42C80000;\n";  // 100
-  }
-  text += "  fence.proxy.async.shared::cta;\n  bar.sync 0;\n";
-  text += fence;
-  for (int step = 0; step < kSteps; ++step) {
-    const auto number = [&](const Operand& o) {
-      return std::to_string(descriptor(o, c.type.bytes, depth_of(c)));
-    };
-    std::string a;
-    if (c.a_in_registers) {
-      a = "{";
-      for (int i = 0; i < 4; ++i) a += (i == 0 ? "%a" : ", %a") + std::to_string(4 * step + i);
-      a += "}";
-    } else {
-      text += "  mov.u64 %rd8, " + number(operand_a(c, step)) + ";\n";
-      a = "%rd8";
-    }
-    text += "  mov.u64 %rd9, " + number(operand_b(c, step)) + ";\n";
-    text += "  wgmma.mma_async.sync.aligned.m64n" + std::to_string(kN) + "k" + k + ".f32." +
-            c.type.name + "." + c.type.name + " " + registers("d", 12) + ", " + a + ", %rd9, " +
-            (step > 0 || c.scale_d ? "1" : "0") + ", " + std::to_string(c.negate_a) + ", " +
-            std::to_string(c.negate_b);
-    if (c.type.bytes == 2) {
-      if (!c.a_in_registers) text += c.a_mn ? ", 1" : ", 0";
-      text += c.b_mn ? ", 1" : ", 0";
-    }
-    text += ";\n";
-  }
-  text += "  wgmma.commit_group.sync.aligned;\n";
-  text += after_issue;
-  text += wait;
-  text += "  mul.wide.u32 %rd10, %r1, 48;\n  add.s64 %rd11, %rd2, %rd10;\n";
-  for (int i = 0; i < 12; ++i) {
-    text += "  st.global.f32 [%rd11+" + std::to_string(4 * i) + "], %d" + std::to_string(i) + ";\n";
-  }
-  return text + "  ret;\n}\n";
+)" + std::string(late) +
+         "  ret;\n}\n";
 }
 
 struct Data {
   std::vector<uint8_t> image = std::vector<uint8_t>(kSharedBytes, 0);
   std::vector<uint32_t> a_registers = std::vector<uint32_t>(128 * 8, 0);
-  std::vector<float> expected = std::vector<float>(128 * 12);
+  std::vector<uint32_t> expected{};  // bits of the accumulators, thread by thread
 };
 
 Data make_data(const Case& c) {
@@ -203,7 +245,8 @@ Data make_data(const Case& c) {
     const auto fill = [&](std::vector<int>& values, const Operand& o) {
       for (int row = 0; row < o.rows; ++row) {
         for (int k = 0; k < depth; ++k) {
-          const int value = static_cast<int>(random() % 7) - 3;
+          const bool is_unsigned = std::string(c.type.name) == "u8";
+          const int value = static_cast<int>(random() % 7) - (is_unsigned ? 0 : 3);
           values[static_cast<size_t>(row * depth + k)] = value;
           const uint32_t bits = encode(c.type, value);
           if (&values == &a && c.a_in_registers) continue;
@@ -237,11 +280,22 @@ Data make_data(const Case& c) {
     }
   }
   for (int t = 0; t < 128; ++t) {
-    for (int i = 0; i < 12; ++i) {
+    std::vector<int> mine;
+    for (int i = 0; i < kN / 2; ++i) {
       const int row = 16 * (t / 32) + t % 32 / 4 + 8 * (i >> 1 & 1);
       const int column = 8 * (i >> 2) + 2 * (t % 4) + (i & 1);
-      data.expected[static_cast<size_t>(t * 12 + i)] =
-          static_cast<float>(sums[static_cast<size_t>(row * kN + column)]);
+      mine.push_back(sums[static_cast<size_t>(row * kN + column)]);
+    }
+    const std::string d = c.d;
+    for (size_t i = 0; i < mine.size(); i += d == "f16" ? 2 : 1) {
+      if (d == "f16") {
+        const InputType half{"f16", 2};
+        data.expected.push_back(encode(half, mine[i]) | encode(half, mine[i + 1]) << 16);
+      } else if (d == "s32") {
+        data.expected.push_back(static_cast<uint32_t>(mine[i]));
+      } else {
+        data.expected.push_back(std::bit_cast<uint32_t>(static_cast<float>(mine[i])));
+      }
     }
   }
   return data;
@@ -249,7 +303,7 @@ Data make_data(const Case& c) {
 
 struct Ran {
   LaunchOutcome outcome;
-  std::vector<float> values;
+  std::vector<uint32_t> values;
 };
 
 Ran run(const std::string& text, const Data& data, const LaunchSettings& settings,
@@ -263,7 +317,7 @@ Ran run(const std::string& text, const Data& data, const LaunchSettings& setting
   Arguments arguments;
   arguments.add(image).add(out).add(a);
   ran.outcome = machine.run("k", {1}, {threads}, arguments, settings);
-  ran.values = machine.download<float>(out, 128 * 12);
+  ran.values = machine.download<uint32_t>(out, data.expected.size());
   return ran;
 }
 
@@ -285,6 +339,23 @@ std::vector<Case> cases() {
     all.push_back({.type = type, .b_mn = true, .negate_a = -1});
     all.push_back({.type = type, .a_in_registers = true, .b_mn = true, .negate_b = -1});
     all.push_back({.type = type, .a_mn = true, .b_mn = true, .scale_d = true});
+  }
+  // Accumulators in f16 and s32, and products in a called function.
+  const InputType s8{"s8", 1}, u8{"u8", 1};
+  for (const bool in_registers : {false, true}) {
+    for (const InputType& type : {f16, e4m3, e5m2}) {
+      all.push_back({.type = type, .a_in_registers = in_registers, .d = "f16"});
+      all.push_back({.type = type, .a_in_registers = in_registers, .scale_d = true, .d = "f16"});
+    }
+    for (const InputType& type : {s8, u8}) {
+      for (const int swizzle : {0, 32, 64, 128}) {
+        all.push_back(
+            {.type = type, .swizzle = swizzle, .a_in_registers = in_registers, .d = "s32"});
+      }
+      all.push_back({.type = type, .a_in_registers = in_registers, .scale_d = true, .d = "s32"});
+    }
+    all.push_back({.type = bf16, .a_in_registers = in_registers, .in_function = true});
+    all.push_back({.type = s8, .a_in_registers = in_registers, .d = "s32", .in_function = true});
   }
   return all;
 }
@@ -345,6 +416,35 @@ TEST(Wgmma, MutantsShow) {
     });
     EXPECT_TRUE(shown) << mutant.name;
   }
+}
+
+// A function's registers go with it: it may not return while a product still needs them. A caller's
+// product may be in flight while a function runs, and the function's wait covers it.
+TEST(Wgmma, FunctionsWaitForTheirProducts) {
+  const Case c{.type = {"f16", 2}, .in_function = true};
+  const Data data = make_data(c);
+  under_every_schedule([&](const LaunchSettings& settings) {
+    EXPECT_FALSE(differs(run(kernel(c, kFence, "", kWait), data, settings), data));
+    const Ran early = run(kernel(c, kFence, "  ret;\n", kWait, kWait), data, settings);
+    ASSERT_TRUE(early.outcome.fault);
+    EXPECT_NE(early.outcome.fault->message.find("a return while a wgmma"), std::string::npos)
+        << describe(early.outcome);
+  });
+  const Case plain{.type = {"f16", 2}, .a_in_registers = true};
+  const Data expected = make_data(plain);
+  const std::string call = "  call.uni helper;\n";
+  const auto with_helper = [&](std::string_view helper_wait) {
+    return ".func helper()\n{\n  .reg .b32 %r<40>;\n  mov.u32 %r1, 7;\n  mov.u32 %r2, 8;\n"
+           "  add.u32 %r3, %r1, %r2;\n" +
+           std::string(helper_wait) + "  ret;\n}\n" +
+           kernel(plain, kFence, call, helper_wait.empty() ? kWait : "");
+  };
+  under_every_schedule([&](const LaunchSettings& settings) {
+    for (const std::string_view helper_wait : {std::string_view(), kWait}) {
+      const Ran ran = run(with_helper(helper_wait), expected, settings);
+      EXPECT_FALSE(differs(ran, expected)) << describe(ran.outcome);
+    }
+  });
 }
 
 TEST(Wgmma, BadRequestsAreReported) {
