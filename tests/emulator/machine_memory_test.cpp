@@ -69,6 +69,73 @@ TEST(DeviceMemory, ForgetsFreedMemoryAndReusesAddressesWhenNoneAreLeft) {
   EXPECT_EQ(m.allocated_bytes(), 0u);
 }
 
+// Every lane exchanges, in order, a pair of words in one 16-byte cell of each space; then lanes
+// that know the cell's value may change it.
+TEST(WideAtomics, ExchangeAndCompare) {
+  const auto text = [](std::string_view space, std::string_view cell) {
+    return R"(
+.visible .entry k(.param .u64 cell, .param .u64 out)
+{
+  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<24>; .reg .b128 %q<8>;
+  .shared .align 16 .b8 tile[16];
+  ld.param.u64 %rd1, [cell];
+  ld.param.u64 %rd2, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, tile;
+  st.shared.v2.u64 [%r2], {111, 222};
+  cvt.u64.u32 %rd3, %r1;
+  add.u64 %rd4, %rd3, 1000;
+  mov.b128 %q1, {%rd3, %rd4};
+  atom)" + std::string(space) +
+           ".exch.b128 %q2, [" + std::string(cell) + R"(], %q1;
+  mov.b128 {%rd5, %rd6}, %q2;
+  // Lane 31 was the last: only a comparison with both of its words holds, and once.
+  mov.u64 %rd7, 31; mov.u64 %rd8, 1031;
+  setp.eq.u32 %p1, %r1, 3;
+  @%p1 mov.u64 %rd8, 1030;
+  mov.b128 %q3, {%rd7, %rd8};
+  add.u64 %rd9, %rd3, 5000; add.u64 %rd10, %rd3, 6000;
+  mov.b128 %q4, {%rd9, %rd10};
+  setp.ge.u32 %p2, %r1, 3;
+  @%p2 atom)" +
+           std::string(space) + ".cas.b128 %q5, [" + std::string(cell) + R"(], %q3, %q4;
+  @%p2 mov.b128 {%rd11, %rd12}, %q5;
+  mul.lo.u64 %rd13, %rd3, 32;
+  add.u64 %rd14, %rd2, %rd13;
+  st.global.v2.u64 [%rd14], {%rd5, %rd6};
+  @%p2 st.global.v2.u64 [%rd14+16], {%rd11, %rd12};
+  ret;
+}
+)";
+  };
+  for (const bool in_shared : {false, true}) {
+    Machine machine("sm_90");
+    ASSERT_NE(machine.load(in_shared ? text(".shared", "%r2") : text(".global", "%rd1")), nullptr);
+    const DeviceAddress cell = machine.upload(std::vector<uint64_t>{111, 222});
+    const DeviceAddress out = machine.upload(std::vector<uint64_t>(128, 7));
+    Arguments arguments;
+    arguments.add(cell).add(out);
+    const LaunchOutcome outcome = machine.run("k", {1}, {32}, arguments);
+    ASSERT_FALSE(outcome.fault) << describe(outcome);
+    const auto values = machine.download<uint64_t>(out, 128);
+    for (uint64_t lane = 0; lane < 32; ++lane) {
+      const uint64_t* v = &values[lane * 4];
+      EXPECT_EQ(v[0], lane == 0 ? 111 : lane - 1);
+      EXPECT_EQ(v[1], lane == 0 ? 222 : lane + 999);
+      // Lane 3 compares with a wrong word, lane 4 succeeds, the rest see its values.
+      EXPECT_EQ(v[2], lane < 3 ? 7 : lane <= 4 ? 31 : 5004u) << lane;
+      EXPECT_EQ(v[3], lane < 3 ? 7 : lane <= 4 ? 1031 : 6004u) << lane;
+    }
+    // A cell at a multiple of 8 alone.
+    Arguments off;
+    off.add(cell + 8).add(out);
+    if (in_shared) continue;
+    const LaunchOutcome misaligned = machine.run("k", {1}, {32}, off);
+    ASSERT_TRUE(misaligned.fault);
+    EXPECT_EQ(misaligned.fault->kind, FaultKind::kMisaligned);
+  }
+}
+
 constexpr std::string_view kVectorAdd = R"(
 .visible .entry vector_add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {

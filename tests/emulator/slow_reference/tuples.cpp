@@ -17,17 +17,17 @@ bool is_refused(const Tuple& t) {
     case Opcode::kAlloca:
     case Opcode::kStacksave:
     case Opcode::kStackrestore:
-    case Opcode::kTensormapReplace:
-    case Opcode::kTensormapCpFenceproxy:
       return true;
     case Opcode::kCvta:
     case Opcode::kIsspacep:
       return t.type() == Type::kU32;  // addresses have 64 bits
-    case Opcode::kAtom:
-      return t.type() == Type::kB128;
     default:
       return false;
   }
+}
+
+bool is_wide_atomic(const Tuple& t) {
+  return t.opcode() == Opcode::kAtom && t.type() == Type::kB128;
 }
 
 // Instructions that leave no value behind, and the test of what they do.
@@ -47,8 +47,10 @@ constexpr Behaviour kBehaviours[] = {
     {Opcode::kCpAsyncBulkPrefetchTensor, "SlowReference.HintsChangeNothing"},
     {Opcode::kNanosleep, "SlowReference.HintsChangeNothing"},
     {Opcode::kPmevent, "SlowReference.HintsChangeNothing"},
-    {Opcode::kSetmaxnregDec, "SlowReference.HintsChangeNothing"},
-    {Opcode::kSetmaxnregInc, "SlowReference.HintsChangeNothing"},
+    {Opcode::kSetmaxnregDec, "Setmaxnreg.TradesWhatTheLaunchAllotted"},
+    {Opcode::kSetmaxnregInc, "Setmaxnreg.TradesWhatTheLaunchAllotted"},
+    {Opcode::kTensormapReplace, "TensorMapEdit.EveryFieldIsReplaced"},
+    {Opcode::kTensormapCpFenceproxy, "TensorMapEdit.EveryFieldIsReplaced"},
     {Opcode::kGriddepcontrolLaunchDependents, "SlowReference.HintsChangeNothing"},
     {Opcode::kGriddepcontrolWait, "SlowReference.HintsChangeNothing"},
     {Opcode::kFence, "SlowReference.FencesPassMessages"},
@@ -56,7 +58,7 @@ constexpr Behaviour kBehaviours[] = {
     {Opcode::kFenceProxyAlias, "SlowReference.FencesPassMessages"},
     {Opcode::kFenceProxyAsync, "SlowReference.FencesPassMessages"},
     {Opcode::kFenceProxyAsyncGeneric, "SlowReference.FencesPassMessages"},
-    {Opcode::kFenceProxyTensormap, "SlowReference.FencesPassMessages"},
+    {Opcode::kFenceProxyTensormap, "TensorMapEdit.MissingFencesAreReported"},
     {Opcode::kMembar, "SlowReference.FencesPassMessages"},
     {Opcode::kMembarProxyAlias, "SlowReference.FencesPassMessages"},
 };
@@ -105,6 +107,7 @@ Group group_of(const Tuple& t) {
 }
 
 std::string behaviour_test_of(const Tuple& tuple) {
+  if (is_wide_atomic(tuple)) return "WideAtomics.ExchangeAndCompare";
   for (const Behaviour& behaviour : kBehaviours) {
     if (behaviour.opcode == tuple.opcode()) return behaviour.test;
   }
