@@ -16,14 +16,6 @@
 namespace tilewright::reference {
 namespace {
 
-constexpr double kFloatRounding = 0x1p-24;  // of one fp32 operation, relative
-
-// Relative error of a sum of `terms` products on the tensor cores: one truncation to 24 bits per 8
-// terms, and one fp32 addition per 16 for sums that are made in parts (key tiles, atomics, heads).
-double matrix_sum_error(double terms) {
-  return (terms / 8.0 + 2.0) * 0x1p-23 + terms / 16.0 * kFloatRounding;
-}
-
 // The errors of one query row that do not depend on the key.
 struct RowErrors {
   double weight;       // of P, relative: score and lse, both through the exponential

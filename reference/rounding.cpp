@@ -49,4 +49,8 @@ double underflow(Dtype dtype) {
   }
 }
 
+double matrix_sum_error(double terms) {
+  return (terms / 8.0 + 2.0) * 0x1p-23 + terms / 16.0 * kFloatRounding;
+}
+
 }  // namespace tilewright::reference

@@ -14,4 +14,12 @@ double epsilon(Dtype dtype);
 // Half the smallest subnormal: the absolute error of rounding a tiny number.
 double underflow(Dtype dtype);
 
+// Of one fp32 operation, relative.
+inline constexpr double kFloatRounding = 0x1p-24;
+
+// Relative error of an fp32 sum of `terms` products on the tensor cores: one truncation to 24 bits
+// per 8 terms, and one fp32 addition per 16 for sums that are made in parts (key
+// tiles, chunks, atomics, heads).
+double matrix_sum_error(double terms);
+
 }  // namespace tilewright::reference
