@@ -152,6 +152,12 @@ const Instruction* atomic(Warp& warp, const Instruction* i) {
   const bool wide = form.value_is_wide;
   for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(rest));
+    // A generic address can lie in the shared memory of any block of the cluster.
+    const bool in_cluster =
+        in_shared_memory || (form.space == ptx::StateSpace::kGeneric &&
+                             read_lane(warp, i->a, lane, form.address_is_wide) +
+                                     static_cast<uint64_t>(form.offset) - kSharedWindow <
+                                 kSharedWindowBytes);
     for (uint32_t n = 0; n < form.vector; ++n) {
       std::byte* cell = cells.lanes[lane] + n * form.element_bytes;
       const bool in_block = in_shared_memory ||
@@ -163,7 +169,7 @@ const Instruction* atomic(Warp& warp, const Instruction* i) {
       // Single-precision atomics flush subnormals in global memory, not in shared memory.
       const uint64_t old = update_cell(
           cell,
-          {.type = form.type, .op = form.op, .flushes = !in_block, .host_atomic = host_atomic}, b,
+          {.type = form.type, .op = form.op, .flushes = !in_cluster, .host_atomic = host_atomic}, b,
           c);
       if (slots[0] == kNoSlot) continue;
       if (wide) {

@@ -6,6 +6,8 @@ tw_add_test(emulator_slow_reference_test
   SOURCES
     ${slow_reference}/approximate.cpp
     ${slow_reference}/assembly.cpp
+    ${slow_reference}/atomic.cpp
+    ${slow_reference}/atomic_test.cpp
     ${slow_reference}/compare.cpp
     ${slow_reference}/convert.cpp
     ${slow_reference}/coverage_test.cpp
