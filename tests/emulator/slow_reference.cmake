@@ -4,6 +4,7 @@ tw_add_test(emulator_slow_reference_test
   LABELS emulator
   TIMEOUT 900
   SOURCES
+    ${slow_reference}/address_test.cpp
     ${slow_reference}/approximate.cpp
     ${slow_reference}/assembly.cpp
     ${slow_reference}/atomic.cpp
@@ -18,6 +19,7 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/scalar_test.cpp
     ${slow_reference}/tuples.cpp
     ${slow_reference}/values.cpp
+    ${slow_reference}/warp_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/ptx_form_text.cpp
   DEPENDS tw_emulator_machine)
