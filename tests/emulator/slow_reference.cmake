@@ -16,6 +16,8 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/float.cpp
     ${slow_reference}/integer.cpp
     ${slow_reference}/load_store_test.cpp
+    ${slow_reference}/matrix.cpp
+    ${slow_reference}/matrix_test.cpp
     ${slow_reference}/scalar_test.cpp
     ${slow_reference}/tuples.cpp
     ${slow_reference}/values.cpp
