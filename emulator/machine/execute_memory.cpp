@@ -158,8 +158,9 @@ const Instruction* is_space(Warp& warp, const Instruction* i) {
       is_inside = !in_shared && !in_local && address != 0;
     } else {  // .const and .param: memory that kernels cannot write
       const Allocation* found = warp.launch->allocations->find_live(address);
-      is_inside = found != nullptr && found->read_only &&
-                  (space == StateSpace::kParam) == (found->base == warp.launch->parameters);
+      is_inside =
+          found != nullptr && found->read_only &&
+          (space == StateSpace::kParam) == (found->base == warp.launch->memory->parameter_block());
     }
     bits |= (is_inside ? 1u : 0u) << lane;
   }

@@ -111,9 +111,9 @@ Status check_launch(const LaunchRequest& request, const Arch& arch) {
     return make_error(ErrorCode::kInvalidArgument, "{} bytes of parameters, but kernel {} takes {}",
                       request.parameters.size(), kernel.name, kernel.parameter_bytes);
   }
-  if (request.parameters.size() > kParameterBytes) {
+  if (kernel.parameter_base + request.parameters.size() > kParameterBytes) {
     return make_error(ErrorCode::kInvalidArgument, "{} bytes of parameters exceed {}",
-                      request.parameters.size(), kParameterBytes);
+                      request.parameters.size(), kParameterBytes - kernel.parameter_base);
   }
   const uint64_t shared = uint64_t{kernel.static_shared_bytes} + request.dynamic_shared_bytes;
   if (shared > static_cast<uint64_t>(arch.shared_bytes_per_block)) {

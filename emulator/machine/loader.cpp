@@ -178,6 +178,7 @@ class KernelLoader {
     for (const ptx::Param& param : entry.params) {
       a.parameters.push_back({param.name, param.offset, param.size});
     }
+    a.parameter_base = entry.param_base;
     a.parameter_bytes = entry.param_bytes;
     a.local_bytes = kernel_->stack_bytes;
     const ptx::Performance& p = entry.performance;

@@ -245,7 +245,7 @@ LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceM
   launch.schedule = request.settings.schedule;
   launch.numerics = {request.settings.numerics, arch.compute_capability()};
 
-  launch.parameters = memory.parameter_block();
+  launch.parameters = memory.parameter_block() + kernel.attributes.parameter_base;
   const Status copied =
       memory.copy_in(launch.parameters, request.parameters.data(), request.parameters.size());
   TW_CHECK(copied.ok(), "{} bytes of parameters", request.parameters.size());

@@ -33,8 +33,9 @@ inline constexpr uint64_t kSharedWindowBytes = uint64_t{16} << 24;
 inline constexpr DeviceAddress kLocalWindow = 0x7'e000'0000'0000;
 inline constexpr uint64_t kLocalWindowBytes = uint64_t{1} << 32;
 
-// The most that a kernel's parameters take, rounded up.
-inline constexpr uint64_t kParameterBytes = 32768;
+// The most that a kernel's parameters take with what lies below them in the constant bank, rounded
+// up.
+inline constexpr uint64_t kParameterBytes = 36864;
 
 enum class AllocationState : uint8_t { kLive, kFreed };
 
@@ -117,7 +118,8 @@ class DeviceMemory {
   uint64_t capacity_bytes() const { return capacity_; }
   uint64_t allocated_bytes() const;
 
-  // Where a launch's parameters lie: one read-only block of kParameterBytes, used launch by launch.
+  // The constant bank with a launch's parameters: one read-only block of kParameterBytes, used
+  // launch by launch.
   DeviceAddress parameter_block() const { return base_ + 4096; }
 
   // The first address; whether an address lies in this device's range, allocated or not.

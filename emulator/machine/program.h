@@ -32,6 +32,7 @@ struct ParameterInfo {
 struct KernelAttributes {
   std::string name;
   std::vector<ParameterInfo> parameters;
+  uint32_t parameter_base = 0;  // of parameters in the constant bank, which they are aligned in
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;    // without the 1 KB that sm_90 reserves
   uint32_t dynamic_shared_align = 16;  // largest alignment of its .extern .shared arrays

@@ -186,6 +186,7 @@ struct Function {
   Performance performance;
   std::vector<Param> params;
   std::vector<Param> return_params;
+  uint32_t param_base = 0;  // of an entry: where its parameters start in the constant bank
   uint32_t param_bytes = 0;
 
   std::vector<RegisterGroup> register_groups;

@@ -134,6 +134,7 @@ bool Parser::place_entry_parameters(Function& function) {
   if (end > kMaxEntryParamBytes) {
     return fail("{} bytes of parameters, {} are allowed", end, kMaxEntryParamBytes);
   }
+  function.param_base = base;
   function.param_bytes = end;
   return true;
 }

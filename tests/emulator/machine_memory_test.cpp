@@ -293,5 +293,39 @@ TEST(Machine, ReachesEverySpace) {
   EXPECT_EQ(machine.download<uint32_t>(out, 12), expected);
 }
 
+// A parameter with a large alignment, such as a tensor map: aligned in the constant bank, and so is
+// its generic address.
+TEST(Machine, AlignsTheGenericAddressesOfParameters) {
+  Machine machine("sm_90");
+  ASSERT_NE(machine.load(R"(
+.visible .entry k(.param .u64 out, .param .align 128 .b8 wide[128])
+{
+  .reg .pred %p1; .reg .b32 %r<4>; .reg .b64 %rd<5>;
+  mov.b64 %rd1, wide;
+  cvta.param.u64 %rd2, %rd1;
+  isspacep.param %p1, %rd2;
+  selp.u32 %r3, 1, 0, %p1;
+  and.b64 %rd3, %rd2, 127;
+  cvt.u32.u64 %r1, %rd3;
+  ld.u32 %r2, [%rd2+124];
+  ld.param.u64 %rd4, [out];
+  st.global.v2.u32 [%rd4], {%r1, %r2};
+  st.global.u32 [%rd4+8], %r3;
+  ret;
+}
+)"),
+            nullptr);
+  const DeviceAddress out = machine.allocate(12);
+  Arguments arguments;
+  arguments.add(out);
+  for (int i = 8; i < 0x70; ++i) arguments.add(uint8_t{0});  // 0x210 + 0x70 is a multiple of 128
+  for (uint32_t i = 0; i < 32; ++i) arguments.add(100 + i);
+  LaunchSettings settings;
+  settings.observers = ObserverLevel::kMemory;
+  const LaunchOutcome outcome = machine.run("k", {1}, {1}, arguments, settings);
+  ASSERT_FALSE(outcome.fault) << describe(outcome);
+  EXPECT_EQ(machine.download<uint32_t>(out, 3), (std::vector<uint32_t>{0, 131, 1}));
+}
+
 }  // namespace
 }  // namespace tilewright::emulator::test
