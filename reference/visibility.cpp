@@ -141,11 +141,13 @@ Result<Visibility> make_visibility(const Problem& problem, int64_t seqlen_q, int
     }
     unions.push_back(std::move(terms));
   }
-  return Visibility([unions = std::move(unions)](int64_t query, int64_t key) {
-    return std::all_of(unions.begin(), unions.end(), [&](const std::vector<Visibility>& terms) {
-      return std::any_of(terms.begin(), terms.end(),
-                         [&](const Visibility& term) { return term(query, key); });
-    });
+  return Visibility([unions = std::move(unions), begin = data.key_begin, end = data.key_end](
+                        int64_t query, int64_t key) {
+    return begin <= key && key < end &&
+           std::all_of(unions.begin(), unions.end(), [&](const std::vector<Visibility>& terms) {
+             return std::any_of(terms.begin(), terms.end(),
+                                [&](const Visibility& term) { return term(query, key); });
+           });
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct MaskData {
   // where visible. blocks_batch is 1 (the same for all) or batch, blocks_heads 1 or num_heads_q.
   std::span<const uint8_t> blocks = {};
   int64_t blocks_batch = 1, blocks_heads = 1;
+  // Only these keys count, key_begin <= key < key_end: a part of a call that is split by keys. The
+  // positions of queries stay those of the whole.
+  int64_t key_begin = 0, key_end = std::numeric_limits<int64_t>::max();
 };
 
 // Which rows a Visibility is for: masks may differ by sequence and by query head.
