@@ -12,6 +12,7 @@ namespace {
 std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(attention::Dtype value) { return std::string(to_string(value)); }
+std::string value_text(attention::Feature value) { return std::string(to_string(value)); }
 
 Status parse_value(std::string_view text, int& value) {
   TW_ASSIGN(const int64_t parsed, parse_int(text));
@@ -40,6 +41,17 @@ Status parse_value(std::string_view text, attention::Dtype& value) {
     }
   }
   return make_error(ErrorCode::kParseError, "'{}' is not the input type of a kernel", text);
+}
+
+Status parse_value(std::string_view text, attention::Feature& value) {
+  for (const attention::Feature feature :
+       {attention::Feature::kIdentity, attention::Feature::kElu1}) {
+    if (to_string(feature) == text) {
+      value = feature;
+      return {};
+    }
+  }
+  return make_error(ErrorCode::kParseError, "'{}' is not a feature map of a kernel", text);
 }
 
 template <class Config>
@@ -149,6 +161,10 @@ std::string_view to_string(attention::Dtype dtype) {
   }
   TW_CHECK(false, "dtype {}", static_cast<int>(dtype));
   return {};
+}
+
+std::string_view to_string(attention::Feature feature) {
+  return feature == attention::Feature::kElu1 ? "elu1" : "identity";
 }
 
 }  // namespace tilewright

@@ -7,13 +7,15 @@
 #include <variant>
 
 #include "templates/attention/config/forward_sm80.h"
+#include "templates/attention/config/linear.h"
 #include "templates/attention/config/standard.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 
 namespace tilewright {
 
-using AnyConfig = std::variant<attention::ForwardSm80Config, attention::StandardConfig>;
+using AnyConfig = std::variant<attention::ForwardSm80Config, attention::StandardConfig,
+                               attention::LinearForwardConfig, attention::LinearStepConfig>;
 
 // "forward_sm80"
 std::string_view family_name(const AnyConfig& config);
@@ -27,5 +29,7 @@ Result<AnyConfig> parse_config(std::string_view text);
 attention::Dtype to_device_dtype(Dtype dtype);
 // "fp16", … as in Problem's text.
 std::string_view to_string(attention::Dtype dtype);
+// "identity", "elu1"
+std::string_view to_string(attention::Feature feature);
 
 }  // namespace tilewright

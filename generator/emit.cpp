@@ -27,6 +27,10 @@ std::string literal(attention::Dtype value) {
   return {};
 }
 
+std::string literal(attention::Feature value) {
+  return value == attention::Feature::kElu1 ? "Feature::kElu1" : "Feature::kIdentity";
+}
+
 // ".head_dim_qk = 64" for each field that is not default, in declaration order (NVRTC 13.0 crashes
 // on designators out of order).
 template <class Config>

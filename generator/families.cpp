@@ -4,6 +4,8 @@
 #include "core/check.h"
 #include "generator/family.h"
 #include "generator/forward_sm80.h"
+#include "generator/linear_forward.h"
+#include "generator/linear_step.h"
 #include "generator/standard.h"
 
 namespace tilewright {
@@ -44,7 +46,8 @@ constexpr Family row() {
   };
 }
 
-constexpr std::array kFamilies = {row<ForwardSm80>(), row<Standard>()};
+constexpr std::array kFamilies = {row<ForwardSm80>(), row<Standard>(), row<LinearForward>(),
+                                  row<LinearStep>()};
 static_assert(kFamilies.size() == std::variant_size_v<AnyConfig>);
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/any_config.h"
 #include "core/check.h"
 #include "generator/forward_problem.h"
+#include "generator/launch_size.h"
 
 namespace tilewright {
 namespace {
@@ -172,18 +173,12 @@ std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
 
 Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& config,
                                        const Arch& arch, const Shape& shape) {
-  constexpr int64_t kMaxGrid = INT32_MAX;
   TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
   if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
-  const int64_t num_query_tiles = (shape.seqlen_q + config.tile_m - 1) / config.tile_m;
-  const int64_t num_pairs =
-      shape.batch > kMaxGrid / shape.num_heads_q ? kMaxGrid + 1 : shape.batch * shape.num_heads_q;
-  if (num_pairs > kMaxGrid / num_query_tiles) {
-    return make_error(ErrorCode::kUnsupportedProblem,
-                      "batch={} x num_heads_q={} x {} query tiles exceed {} blocks", shape.batch,
-                      shape.num_heads_q, num_query_tiles, kMaxGrid);
-  }
+  const int64_t num_query_tiles = ceil_div(shape.seqlen_q, config.tile_m);
+  const int64_t num_pairs = saturating_product(shape.batch, shape.num_heads_q);
+  TW_TRY(check_grid(saturating_product(num_pairs, num_query_tiles), shape));
 
   const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
   const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "templates/attention/params/forward.h"
+#include "templates/attention/params/linear.h"
 #include "templates/attention/params/standard.h"
 #include "tilewright/kernel.h"
 #include "tilewright/result.h"
@@ -28,7 +29,8 @@ struct FamilyStep {
 };
 
 // The parameters of one launch: every kernel of it takes the same struct.
-using AnyParams = std::variant<attention::ForwardParams, attention::StandardParams>;
+using AnyParams =
+    std::variant<attention::ForwardParams, attention::StandardParams, attention::LinearParams>;
 
 struct FamilyLaunch {
   static constexpr int kMaxSteps = 4;
@@ -49,7 +51,22 @@ struct FamilyLaunch {
 };
 
 // Every tensor that a launch may have. The order is that of tensor_fields() in runtime/.
-enum class TensorId : int { kQ, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kCount };
+enum class TensorId : int {
+  kQ,
+  kK,
+  kV,
+  kOut,
+  kLse,
+  kDout,
+  kDq,
+  kDk,
+  kDv,
+  kState,
+  kNormalizer,
+  kStateOut,
+  kNormalizerOut,
+  kCount
+};
 
 // A tensor that was checked: strides of extents 0 and 1 are 0 (1 for the innermost dim).
 struct BoundTensor {

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "generator/forward_problem.h"
+#include "generator/launch_size.h"
 
 namespace tilewright {
 namespace {
@@ -11,16 +12,6 @@ namespace {
 using Config = Standard::Config;
 
 enum Entry : int { kScores, kWeights, kOutput };
-
-constexpr int64_t kMaxGrid = INT32_MAX;
-
-// a * b, or more than any limit if it overflows.
-int64_t saturating_product(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 Config base_config(const Problem& problem) {
   Config config;
@@ -52,8 +43,6 @@ attention::StandardParams parameters(const Problem& problem, const Config& confi
   params.tanh_scale = factors.tanh_scale;
   return params;
 }
-
-Dim3 along_x(int64_t count) { return {.x = static_cast<uint32_t>(count)}; }
 
 }  // namespace
 
@@ -105,11 +94,8 @@ Result<FamilyLaunch> Standard::plan(const Problem& problem, const Config& config
   const int64_t output_blocks = saturating_product(pairs, query_tiles);
   const int64_t score_blocks = saturating_product(output_blocks, key_tiles);
   const int64_t rows = saturating_product(pairs, shape.seqlen_q);
-  if (std::max({score_blocks, output_blocks, ceil_div(rows, config.num_warps())}) > kMaxGrid) {
-    return make_error(ErrorCode::kUnsupportedProblem,
-                      "batch={} x num_heads_q={} with seqlen_q={} and seqlen_k={} exceed {} blocks",
-                      shape.batch, shape.num_heads_q, shape.seqlen_q, shape.seqlen_k, kMaxGrid);
-  }
+  TW_TRY(check_grid(std::max({score_blocks, output_blocks, ceil_div(rows, config.num_warps())}),
+                    shape));
   const attention::StandardParams params = parameters(problem, config, shape);
   constexpr int64_t kScoreBytes = 4;
   constexpr int64_t kWeightBytes = 2;

@@ -23,11 +23,18 @@ class SpecMaker {
     matrix(TensorId::kQ, TensorRole::kInput, query_rows(dim_qk_), dtype_);
     matrix(TensorId::kK, TensorRole::kInput, key_rows(dim_qk_), dtype_);
     matrix(TensorId::kV, TensorRole::kInput, key_rows(dim_v_), dtype_);
-    if (problem_.pass == Pass::kBackward) {
-      add_backward();
-    } else {
-      matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
-      row_statistics(TensorId::kLse, TensorRole::kOutput, /*optional=*/true);
+    switch (problem_.pass) {
+      case Pass::kBackward:
+        add_backward();
+        break;
+      case Pass::kLinearForward:
+      case Pass::kLinearStep:
+        matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
+        add_linear_state();
+        break;
+      default:
+        matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
+        row_statistics(TensorId::kLse, TensorRole::kOutput, /*optional=*/true);
     }
     return specs_;
   }
@@ -46,6 +53,28 @@ class SpecMaker {
     matrix(TensorId::kDq, TensorRole::kOutput, query_rows(dim_qk_), out_dtype_);
     matrix(TensorId::kDk, TensorRole::kOutput, key_rows(dim_qk_), out_dtype_);
     matrix(TensorId::kDv, TensorRole::kOutput, key_rows(dim_v_), out_dtype_);
+  }
+
+  // A state need not be given: it is zero. A step must have somewhere to leave it.
+  void add_linear_state() {
+    const bool step = problem_.pass == Pass::kLinearStep;
+    const bool normalized = problem_.feature != FeatureMap::kIdentity;
+    const auto add = [&](TensorId id, TensorRole role, bool optional) {
+      const bool matrix = id == TensorId::kState || id == TensorId::kStateOut;
+      specs_.add({.id = id,
+                  .role = role,
+                  .dtype = Dtype::kFloat32,
+                  .rank = matrix ? 4 : 3,
+                  .shape = {shape_.batch, shape_.num_heads_kv, dim_qk_, matrix ? dim_v_ : 0},
+                  .alignment_bytes = size_in_bytes(Dtype::kFloat32),
+                  .contiguous = true,
+                  .optional = optional});
+    };
+    add(TensorId::kState, TensorRole::kInput, /*optional=*/true);
+    add(TensorId::kStateOut, TensorRole::kOutput, /*optional=*/!step);
+    if (!normalized) return;
+    add(TensorId::kNormalizer, TensorRole::kInput, /*optional=*/true);
+    add(TensorId::kNormalizerOut, TensorRole::kOutput, /*optional=*/!step);
   }
 
   // [batch, rows, heads, dim], or as the layout says.
@@ -94,6 +123,10 @@ const std::array<TensorField, kNumTensors>& tensor_fields() {
       {"dq", &LaunchTensors::dq},
       {"dk", &LaunchTensors::dk},
       {"dv", &LaunchTensors::dv},
+      {"state", &LaunchTensors::state},
+      {"normalizer", &LaunchTensors::normalizer},
+      {"state_out", &LaunchTensors::state_out},
+      {"normalizer_out", &LaunchTensors::normalizer_out},
   }};
   return kFields;
 }

@@ -72,6 +72,10 @@ struct LaunchPlan {
 struct LaunchTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   Tensor dout = {}, dq = {}, dk = {}, dv = {};  // backward
+  // Linear attention: what the keys so far have left, and with those of this launch; the same array
+  // may be both. float32, contiguous: state [batch, num_heads_kv, head_dim_qk, head_dim_v],
+  // normalizer [batch, num_heads_kv, head_dim_qk].
+  Tensor state = {}, normalizer = {}, state_out = {}, normalizer_out = {};
   void* workspace = nullptr;
 };
 

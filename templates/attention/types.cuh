@@ -22,6 +22,7 @@ struct alignas(128) SharedBytes {
 
 constexpr float infinity() { return __builtin_bit_cast(float, 0x7f800000); }
 constexpr float ln_2() { return 0.693147180559945309f; }
+constexpr float log2_e() { return 1.44269504088896341f; }
 constexpr float two_log2_e() { return 2.88539008177792681f; }
 
 __device__ __forceinline__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
