@@ -123,7 +123,7 @@ struct TrialField {
 };
 
 const TrialField& field_named(std::string_view name) {
-  static constexpr std::array<TrialField, 9> kFields = {{
+  static constexpr std::array<TrialField, 13> kFields = {{
       {"q", &TrialTensors::q, &LaunchTensors::q},
       {"k", &TrialTensors::k, &LaunchTensors::k},
       {"v", &TrialTensors::v, &LaunchTensors::v},
@@ -133,6 +133,10 @@ const TrialField& field_named(std::string_view name) {
       {"dq", &TrialTensors::dq, &LaunchTensors::dq},
       {"dk", &TrialTensors::dk, &LaunchTensors::dk},
       {"dv", &TrialTensors::dv, &LaunchTensors::dv},
+      {"state", &TrialTensors::state, &LaunchTensors::state},
+      {"normalizer", &TrialTensors::normalizer, &LaunchTensors::normalizer},
+      {"state_out", &TrialTensors::state_out, &LaunchTensors::state_out},
+      {"normalizer_out", &TrialTensors::normalizer_out, &LaunchTensors::normalizer_out},
   }};
   const auto field = std::find_if(kFields.begin(), kFields.end(),
                                   [&](const TrialField& each) { return each.name == name; });
@@ -242,6 +246,16 @@ Result<reference::Sizes> trial_sizes(const Problem& problem) {
   return sizes;
 }
 
+void add_random_state(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
+                      TrialTensors& inputs) {
+  const int64_t rows = sizes.batch * sizes.num_heads_kv * sizes.head_dim_qk;
+  inputs.state = normal_values(rows * sizes.head_dim_v, mix(seed) + 5, Dtype::kFloat32);
+  if (!reference::has_normalizer(problem)) return;
+  inputs.normalizer = normal_values(rows, mix(seed) + 6, Dtype::kFloat32);
+  // A sum of features, which are positive: as of a few keys.
+  for (float& value : inputs.normalizer) value = 3.0f + std::abs(value);
+}
+
 TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   TrialTensors inputs;
@@ -251,6 +265,7 @@ TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes
   if (problem.pass == Pass::kBackward) {
     inputs.dout = normal_values(sizes.out_elements(), mix(seed) + 4, dtype);
   }
+  if (problem.pass == Pass::kLinearStep) add_random_state(problem, sizes, seed, inputs);
   return inputs;
 }
 
@@ -277,6 +292,8 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                                        .num_heads_kv = sizes.num_heads_kv}));
   std::vector<PlacedArgument> arguments;
   for (const TensorRequirement& requirement : outputs.plan.tensors) {
+    const bool given = !(inputs.*field_named(requirement.name).values).empty();
+    if (requirement.optional && requirement.role == TensorRole::kInput && !given) continue;
     const auto index = static_cast<int64_t>(arguments.size());
     arguments.emplace_back(problem, requirement, placement(problem, options, index));
   }
@@ -314,8 +331,37 @@ std::string Verdict::detail() const {
   return "";
 }
 
+namespace {
+
+bool is_linear(const Problem& problem) {
+  return problem.pass == Pass::kLinearForward || problem.pass == Pass::kLinearStep;
+}
+
+Result<Verdict> verify_linear(const Problem& problem, const reference::Sizes& sizes,
+                              const TrialTensors& inputs, const TrialOutputs& outputs) {
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
+  TW_ASSIGN(
+      const reference::ExpectedLinear expected,
+      reference::expected_linear(
+          problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.state, inputs.normalizer}, dtype));
+  Verdict verdict;
+  const auto add = [&](const char* name, const std::vector<float>& values,
+                       const reference::ExpectedTensor& tensor, Dtype type) {
+    verdict.outputs.emplace_back(name, reference::compare(values, tensor, type));
+  };
+  add("out", outputs.out, expected.out, dtype);
+  add("state_out", outputs.state_out, expected.state, Dtype::kFloat32);
+  if (reference::has_normalizer(problem)) {
+    add("normalizer_out", outputs.normalizer_out, expected.normalizer, Dtype::kFloat32);
+  }
+  return verdict;
+}
+
+}  // namespace
+
 Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
                        const TrialTensors& inputs, const TrialOutputs& outputs) {
+  if (is_linear(problem)) return verify_linear(problem, sizes, inputs, outputs);
   const Dtype dtype = problem.out_dtype.value_or(problem.dtype.value_or(Dtype::kFloat16));
   TW_ASSIGN(const reference::Forward expected,
             reference::attention_forward(problem, sizes, inputs.view()));

@@ -10,6 +10,7 @@
 
 #include "reference/attention.h"
 #include "reference/error_bound.h"
+#include "reference/linear_bound.h"
 #include "tilewright/kernel.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
@@ -26,11 +27,16 @@ Result<reference::Sizes> trial_sizes(const Problem& problem);
 // already rounded to the problem's type.
 struct TrialTensors {
   std::vector<float> q, k, v, out, lse, dout, dq, dk, dv;
+  // Of linear attention; an empty state is not given to the kernel.
+  std::vector<float> state, normalizer, state_out, normalizer_out;
   reference::Inputs view() const { return {q, k, v}; }
 };
 
 // Standard normal values from a counter-based generator: the same on every machine.
 TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
+// The state of a linear attention that has seen a few keys; random_inputs() gives one to a step.
+void add_random_state(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
+                      TrialTensors& inputs);
 // Adds what follows from the rest: a backward pass gets the reference's out, rounded, and lse.
 Status complete_inputs(const Problem& problem, const reference::Sizes& sizes, TrialTensors& inputs);
 

@@ -80,6 +80,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qk256 v256 causal", "sm_89"}, Case{"qk128 v128 causal", "sm_90"},
                     Case{"qk104 v104 bf16 causal", "sm_90"}, Case{"qk64 v64 bf16 causal", "sm_90a"},
                     Case{"standard qk256 v256 bf16 causal", "sm_80"},
+                    Case{"linear-forward qk256 v256 bf16 causal", "sm_80", 2},
+                    Case{"linear-forward qk72 v40 strided feature=identity", "sm_86"},
+                    Case{"linear-step qk128 v128 bf16", "sm_86"},
                     Case{"standard qk72 v40 strided softcap=9", "sm_86"}),
     case_name);
 

@@ -33,9 +33,27 @@ class RandomProblem {
     return text;
   }
 
+  std::string make_linear() {
+    std::string text = linear_problem("linear-forward", between(0, 200), between(0, 400));
+    return text + pick<std::string>({"", " causal", " causal", " causal=top-left"});
+  }
+  std::string make_step() { return linear_problem("linear-step", 1, 1); }
+
  private:
   int64_t between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  std::string linear_problem(const char* pass, int64_t seqlen_q, int64_t seqlen_k) {
+    const int64_t heads_kv = pick<int64_t>({1, 2});
+    std::string text =
+        fmt::format("{} b{} hq{} hkv{} q{} k{} qk{} v{} {}", pass, between(1, 2),
+                    pick<int64_t>({1, 1, 2, 3, 8}) * heads_kv, heads_kv, seqlen_q, seqlen_k,
+                    pick<int64_t>({8, 40, 64, 80}), pick<int64_t>({24, 48, 64, 88}),
+                    pick<const char*>({"fp16", "bf16"}));
+    text += pick<std::string>({" feature=elu1", " feature=identity"});
+    text += pick<std::string>({"", "", fmt::format(" scale=0.{}", between(1, 9))});
+    text += pick<std::string>({"", "", " layout=bhsd"});
+    return text + pick<std::string>({"", "", "", " strided"});
   }
   template <class T>
   T pick(std::vector<T> choices) {
@@ -52,7 +70,7 @@ uint64_t from_environment(const char* name, uint64_t fallback) {
 
 struct FuzzCase {
   const char* name;
-  const char* pass;  // the start of the problem's text
+  std::string (*make)(RandomProblem& random);
   uint64_t cases;
 };
 
@@ -64,16 +82,20 @@ TEST_P(Fuzz, RandomProblemsMatchReference) {
   RecordProperty("seed", std::to_string(seed));
   RandomProblem random(seed);
   for (uint64_t index = 0; index < cases; ++index) {
-    const std::string problem = GetParam().pass + random.make();
+    const std::string problem = GetParam().make(random);
     EXPECT_EQ(run_and_verify({.problem = problem, .seed = seed + index}), "")
         << "seed " << seed << ", case " << index;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Smoke, Fuzz,
-                         ::testing::Values(FuzzCase{"forward", "forward ", 40},
-                                           FuzzCase{"standard", "standard ", 12}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Smoke, Fuzz,
+    ::testing::Values(
+        FuzzCase{"forward", [](RandomProblem& random) { return random.make(); }, 40},
+        FuzzCase{"standard", [](RandomProblem& random) { return "standard " + random.make(); }, 12},
+        FuzzCase{"linear_forward", [](RandomProblem& random) { return random.make_linear(); }, 12},
+        FuzzCase{"linear_step", [](RandomProblem& random) { return random.make_step(); }, 12}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace tilewright::testing
