@@ -102,6 +102,7 @@ struct Gemm {
     Position position;
     for (int index = first_tile(); index < num_tiles(); index += tile_step()) {
       const Tile t = tile(index);
+#pragma unroll 1
       for (int k = t.k_begin; k < t.k_end; ++k, position.advance()) {
         const int slot = position.slot;
         wait(empty(slot), position.phase ^ 1);
@@ -154,6 +155,7 @@ struct Gemm {
     for (float& each : d) each = 0;
     ptx::register_fence(d);
     int previous = -1;
+#pragma unroll 1
     for (int k = t.k_begin; k < t.k_end; ++k, position.advance()) {
       wait(full(position.slot), position.phase);
       start_products(d, position.slot, consumer, true);
@@ -267,14 +269,17 @@ __device__ __forceinline__ void gemm(const GemmParams& params) {
     __syncthreads();
   }
   if (warp < 4) {
-    ptx::decrease_registers<40>();
+    ptx::decrease_registers<kConfig.producer_registers()>();
     if (warp == 0 && ptx::elect_one()) kernel.load_tiles();
   } else {
-    ptx::increase_registers<232>();
+    ptx::increase_registers<kConfig.consumer_registers()>();
     kernel.compute_tiles(warp / 4 - 1, static_cast<int>(threadIdx.x) % 128);
   }
   // No block leaves while another may write into it or arrive at its barriers.
-  if constexpr (kConfig.cluster > 1) ptx::cluster_sync();
+  if constexpr (kConfig.cluster > 1) {
+    __syncwarp();
+    ptx::cluster_sync();
+  }
 }
 
 }  // namespace tilewright::hopper_kernels

@@ -25,6 +25,10 @@ struct GemmConfig {
   static constexpr int tile_k() { return 64; }  // 128 bytes: one line of the swizzle
   constexpr int tile_m() const { return 64 * consumers; }
   constexpr int num_threads() const { return 128 * (consumers + 1); }
+  // Registers a thread after the roles part: what the launch gives 256 or 384 threads, 256 or 168,
+  // taken from the producer and given to the consumers.
+  constexpr int producer_registers() const { return consumers == 1 ? 56 : 40; }
+  constexpr int consumer_registers() const { return consumers == 1 ? 256 : 232; }
   constexpr int a_bytes() const { return tile_m() * 128; }
   constexpr int b_bytes() const { return tile_n * 128; }
   constexpr int stage_bytes() const { return a_bytes() + b_bytes(); }

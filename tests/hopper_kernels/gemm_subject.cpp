@@ -77,6 +77,7 @@ class GemmSubject final : public Subject {
         c_(problem.m, problem.n, round_up(problem.n, 8), random_, output_) {}
 
   std::string name() const override { return name_; }
+  SlotLayout layout() const override { return {8, config_.stage_bytes()}; }
 
   Result<CompiledCode> compile() const override {
     constexpr std::string_view kEpilogues[] = {"kStore", "kReduceFull", "kReduceHalf"};

@@ -1,7 +1,7 @@
 // The subjects as a program, for tools that change their PTX:
 //
-//   hopper_kernel_runner list                     their names
-//   hopper_kernel_runner ptx NAME                 the PTX that NVRTC makes
+//   hopper_kernel_runner list                     name, stride of barriers, bytes of a slot; by
+//   tabs hopper_kernel_runner ptx NAME                 the PTX that NVRTC makes
 //   hopper_kernel_runner run NAME FILE SCHEDULE…  runs the PTX in FILE; one line per schedule:
 //                                                 schedule, verdict, first line of the detail
 #include <fmt/format.h>
@@ -46,7 +46,10 @@ int run_command(std::span<char* const> arguments) {
   const auto subjects = all_subjects();
   const std::string_view command = arguments.size() > 1 ? arguments[1] : "";
   if (command == "list") {
-    for (const auto& each : subjects) fmt::print("{}\n", each->name());
+    for (const auto& each : subjects) {
+      const SlotLayout layout = each->layout();
+      fmt::print("{}\t{}\t{}\n", each->name(), layout.barrier_stride, layout.slot_bytes);
+    }
     return 0;
   }
   if (arguments.size() < 3) return fail("list | ptx NAME | run NAME FILE SCHEDULE…");

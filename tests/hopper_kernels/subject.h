@@ -37,10 +37,17 @@ struct Outcome {
   std::string detail = {};  // the report, or the first element that is off
 };
 
+// How far the ring's next slot is: its barrier of the same kind, and its tiles.
+struct SlotLayout {
+  int barrier_stride = 0;
+  int slot_bytes = 0;
+};
+
 class Subject {
  public:
   virtual ~Subject() = default;
   virtual std::string name() const = 0;
+  virtual SlotLayout layout() const = 0;
   // By NVRTC for sm_90a. kCompilerUnavailable where there is none.
   virtual Result<CompiledCode> compile() const = 0;
   // On an emulated H100 of its own, observers `full`.
