@@ -100,7 +100,7 @@ Result<FamilyLaunch> Standard::plan(const Problem& problem, const Config& config
   constexpr int64_t kScoreBytes = 4;
   constexpr int64_t kWeightBytes = 2;
   launch.params = params;
-  launch.workspace_bytes = rows * params.pitch * (kScoreBytes + kWeightBytes);
+  launch.workspace_bytes = rows * (params.pitch * (kScoreBytes + kWeightBytes) + kScoreBytes);
   const Dim3 block = along_x(config.num_threads());
   if (score_blocks > 0) {
     launch.add_step(kScores, {.grid = along_x(score_blocks),
@@ -122,7 +122,9 @@ void Standard::bind(const BoundTensors& tensors, Params& params) {
   params.out = tensors[TensorId::kOut].data;
   params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
   params.scores = static_cast<float*>(tensors.workspace);
+  // Weights behind the scores, and sums behind those: whole tiles of 16-byte rows each.
   params.weights = params.scores + params.num_rows * params.pitch;
+  params.inverse_sums = params.scores + params.num_rows * (params.pitch + params.pitch / 2);
   params.q_strides = strides(TensorId::kQ);
   params.k_strides = strides(TensorId::kK);
   params.v_strides = strides(TensorId::kV);

@@ -3,8 +3,11 @@
 // it computes every pair, masked or not, and needs memory for all of them.
 //
 //   scores   one tile_m x tile_n tile of t = Q·Kᵀ (or its tanh) per block; masked pairs are -inf
-//   weights  one row per warp: P = softmax(t) in the type of Q, and the lse
-//   output   tile_m rows of O = P·V per block, over all key tiles
+//   weights  one row per warp: P = e^(t − max) in the type of Q, its sum, and the lse
+//   output   tile_m rows of O = P·V per block, over all key tiles, divided by the sum
+//
+// P is rounded before it is divided, so that a row's largest weight is exactly 1: half the error of
+// rounding the quotient.
 #pragma once
 
 #include "attention/config/standard.h"
@@ -169,10 +172,12 @@ struct Standard {
       sum += weight(scores_of_row[2 * pair]) + weight(scores_of_row[2 * pair + 1]);
     }
     sum = over_warp(sum, [](float a, float b) { return a + b; });
-    const float inverse_sum = sum == 0.0f ? 0.0f : ptx::reciprocal_approx(sum);
     for (int pair = lane(); pair < pairs; pair += 32) {
-      weights_of_row[pair] = pack<kConfig.dtype>(weight(scores_of_row[2 * pair]) * inverse_sum,
-                                                 weight(scores_of_row[2 * pair + 1]) * inverse_sum);
+      weights_of_row[pair] =
+          pack<kConfig.dtype>(weight(scores_of_row[2 * pair]), weight(scores_of_row[2 * pair + 1]));
+    }
+    if (lane() == 0) {
+      params.inverse_sums[row] = sum == 0.0f ? 0.0f : ptx::reciprocal_approx(sum);
     }
     if (params.lse != nullptr && lane() == 0) {
       params.lse[row] = (max + ptx::log2_approx(sum)) * ln_2();
@@ -180,7 +185,7 @@ struct Standard {
   }
 
   static __device__ __forceinline__ void store_output(const StandardParams& params, const Head& at,
-                                                      int query_tile,
+                                                      int query_tile, const float* inverse_sums,
                                                       const float (&out)[out_fragments()][4]) {
     const TensorStrides& strides = params.out_strides;
     const long long dim_bytes = kConfig.strided ? strides.dim * 2 : 2;
@@ -190,12 +195,14 @@ struct Standard {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = query_tile * kConfig.tile_m + warp() * 16 + lane() / 4 + 8 * half;
+      const float factor = query < params.seqlen_q ? inverse_sums[query] : 0.0f;
 #pragma unroll
       for (int n = 0; n < out_fragments(); n += 4) {
         unsigned words[4] = {};
 #pragma unroll
         for (int i = 0; i < 4 && n + i < out_fragments(); ++i) {
-          words[i] = pack<kConfig.dtype>(out[n + i][2 * half], out[n + i][2 * half + 1]);
+          words[i] =
+              pack<kConfig.dtype>(out[n + i][2 * half] * factor, out[n + i][2 * half + 1] * factor);
         }
         const Chunk chunk = gather_quad(words);
         if (query < params.seqlen_q && n + lane() % 4 < out_fragments()) {
@@ -231,7 +238,7 @@ struct Standard {
       __syncthreads();
       multiply<PTile, VTile, kConfig.tile_n / 16, true>(out, shared, v_tile);
     }
-    store_output(params, at, query_tile, out);
+    store_output(params, at, query_tile, params.inverse_sums + first_row(params, batch_head), out);
   }
 };
 

@@ -52,7 +52,7 @@ TEST(StandardAttentionPlan, HasThreeStepsAndQuadraticWorkspace) {
   ASSERT_EQ(plan->steps.size(), 3u);
   EXPECT_EQ(plan->steps[0].entry, "tw_standard_scores");
   EXPECT_EQ(plan->steps[2].entry, "tw_standard_output");
-  EXPECT_EQ(plan->workspace_bytes, int64_t{3} * 2 * 100 * 192 * (4 + 2));
+  EXPECT_EQ(plan->workspace_bytes, int64_t{3} * 2 * 100 * (192 * (4 + 2) + 4));
   const auto flash = session.prepare(*Problem::parse("hq2 hkv1 qk64 v64 fp16"));
   ASSERT_TRUE(flash.ok());
   EXPECT_EQ(flash->plan({.batch = 3, .seqlen_q = 100, .seqlen_k = 130})->workspace_bytes, 0);

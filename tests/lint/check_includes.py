@@ -23,7 +23,7 @@ ARROWS = {
     "runtime": ["core", "generator", "emulator/driver/symbols.h", "templates/embedded.h", *CONFIGS],
     "autotune": ["core", "generator", "runtime", "reference", "io_model"],
     "cli": ALL,
-    "bench": ALL,
+    "bench": [*ALL, "bench", "tests/hopper_kernels"],
     "tests": [*ALL, "tests", "templates"],
     "examples": [],
 }

@@ -12,10 +12,11 @@ struct StandardParams {
   const void* v;  // [batch, seqlen_k, num_heads_kv, head_dim_v]
   void* out;      // [batch, seqlen_q, num_heads_q, head_dim_v]
   float* lse;     // [batch, num_heads_q, seqlen_q] contiguous; null = not wanted
-  // Workspace [batch, num_heads_q, seqlen_q, pitch]: t, with -inf where masked, and the weights in
-  // the type of q.
+  // Workspace [batch, num_heads_q, seqlen_q, pitch]: t, with -inf where masked, and the weights
+  // before normalisation in the type of q; [batch, num_heads_q, seqlen_q]: what normalises a row.
   float* scores;
   void* weights;
+  float* inverse_sums;
   TensorStrides q_strides, k_strides, v_strides, out_strides;
   // Keys of query row i: row_left + i <= j <= row_right + i, clipped to [0, seqlen_k).
   long long row_left;
