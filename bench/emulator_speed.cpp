@@ -39,6 +39,7 @@ static_assert(int64_t{2} * kGemmM * kGemmN * kGemmK == kHeads * 4 * kLength * kL
 struct Arguments {
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   int repeats = 5;
+  std::string only;  // levels whose name contains this, to profile one
   bool json = false;
 };
 
@@ -121,8 +122,9 @@ Result<std::vector<Row>> measure_levels(const std::string& kernel, const Argumen
   std::vector<Row> rows;
   double off = 0;
   for (const Level& level : kLevels) {
+    if (std::string_view(level.name).find(arguments.only) == std::string_view::npos) continue;
     TW_ASSIGN(const double seconds, median_seconds(arguments.repeats, [&] { return run(level); }));
-    if (rows.empty()) off = seconds;
+    if (rows.empty()) off = seconds;  // "fast, off", unless --only leaves it out
     const bool watched = level.observers != TW_EMULATOR_OBSERVERS_OFF;
     const double level_limit = level.observers == TW_EMULATOR_OBSERVERS_MEMORY ? 2
                                : level.observers == TW_EMULATOR_OBSERVERS_FULL ? 10
@@ -170,12 +172,12 @@ Result<std::vector<Row>> measure_forward(const Arguments& arguments, const CpuBa
   TW_ASSIGN(tensors.v, device_tensor(v));
   TW_ASSIGN(tensors.out, device_tensor(v));
 
-  TW_ASSIGN(std::vector<Row> rows,
-            measure_levels("forward, mma.sync", arguments, baseline, 12, [&](const Level& level) -> Status {
-              set_level(level, arguments.threads);
-              TW_TRY(kernel.launch(nullptr, plan, tensors));
-              return session->synchronize();
-            }));
+  TW_ASSIGN(std::vector<Row> rows, measure_levels("forward, mma.sync", arguments, baseline, 12,
+                                                  [&](const Level& level) -> Status {
+                                                    set_level(level, arguments.threads);
+                                                    TW_TRY(kernel.launch(nullptr, plan, tensors));
+                                                    return session->synchronize();
+                                                  }));
   std::vector<std::byte> bytes(kElements * 2);
   TW_TRY(session->copy_out(bytes.data(), tensors.out.data, kElements * 2));
   std::vector<float> out(q.size());
@@ -292,11 +294,15 @@ Result<Arguments> parse_arguments(int argc, char** argv) {
       arguments.json = true;
       continue;
     }
-    if (name != "--threads" && name != "--repeats") {
+    if (name != "--threads" && name != "--repeats" && name != "--only") {
       return make_error(ErrorCode::kInvalidArgument,
-                        "unknown option {}: there are --threads, --repeats, --json", name);
+                        "unknown option {}: there are --threads, --repeats, --only, --json", name);
     }
     if (i + 1 == argc) return make_error(ErrorCode::kInvalidArgument, "{} needs a value", name);
+    if (name == "--only") {
+      arguments.only = argv[++i];
+      continue;
+    }
     TW_ASSIGN(const int64_t value, parse_int(argv[++i]));
     if (value < 1 || value > 1000) {
       return make_error(ErrorCode::kInvalidArgument, "{} takes 1 to 1000, not {}", name, value);

@@ -58,25 +58,36 @@ bool observe_lane(Warp& warp, const Instruction* i, AccessKind kind, AccessSpace
   return observe(warp, i, kind, space, 1u << lane, bytes, addresses.data());
 }
 
+// Makes the allocation around an address the one that bounds are checked against; false if the
+// address lies in none that is live.
+bool remember_bounds(Warp& warp, uint64_t address) {
+  const Allocation* allocation = warp.launch->allocations->find_live(address);
+  if (allocation == nullptr) return false;
+  warp.bounds_low = allocation->base;
+  warp.bounds_high = allocation->end();
+  warp.bounds_writable = !allocation->read_only;
+  return true;
+}
+
+bool within_bounds(const Warp& warp, uint64_t address, uint32_t bytes) {
+  return address >= warp.bounds_low && address < warp.bounds_high &&
+         bytes <= warp.bounds_high - address;
+}
+
 std::byte* global_lane(Warp& warp, const Instruction* i, uint64_t address, uint32_t bytes,
                        AccessKind kind, uint32_t lane) {
   DeviceMemory& memory = *warp.launch->memory;
-  const bool cached = address >= warp.bounds_low && address < warp.bounds_high &&
-                      bytes <= warp.bounds_high - address;
-  if (!cached) {
+  if (!within_bounds(warp, address, bytes)) {
     const AllocationTable& table = *warp.launch->allocations;
-    const Allocation* allocation = table.find_live(address);
-    if (allocation == nullptr || bytes > allocation->end() - address) {
+    const bool live = remember_bounds(warp, address);
+    if (!live || !within_bounds(warp, address, bytes)) {
       const AddressLookup found = table.lookup(address);
-      const bool freed = allocation == nullptr && found.containing != nullptr;
+      const bool freed = !live && found.containing != nullptr;
       return refuse(warp, i, freed ? FaultKind::kUseAfterFree : FaultKind::kOutOfBounds, lane,
                     address,
                     fmt::format("{} of {} bytes at {:#x}: {}", verb(kind), bytes, address,
                                 table.describe(address)));
     }
-    warp.bounds_low = allocation->base;
-    warp.bounds_high = allocation->end();
-    warp.bounds_writable = !allocation->read_only;
   }
   if (is_write(kind) && !warp.bounds_writable) {
     return refuse(warp, i, FaultKind::kReadOnly, lane, address,
@@ -142,7 +153,13 @@ std::byte* param_lane(Warp& warp, const Instruction* i, uint64_t offset, uint32_
                   fmt::format("{} of {} bytes at parameter offset {}: the kernel has {} bytes",
                               verb(kind), bytes, offset, size));
   }
-  return global_lane(warp, i, warp.launch->parameters + offset, bytes, kind, lane);
+  if (is_write(kind)) {
+    return global_lane(warp, i, warp.launch->parameters + offset, bytes, kind, lane);
+  }
+  // The driver wrote all of it: there is nothing to observe, nor a reason to forget the allocation
+  // that the warp works in.
+  const DeviceMemory& memory = *warp.launch->memory;
+  return memory.host_base() + (warp.launch->parameters + offset - memory.base());
 }
 
 // The fast path: a full warp whose addresses all lie in the allocation met last.
@@ -333,9 +350,10 @@ bool resolve(Warp& warp, const Instruction* i, const MemoryForm& form, Slot addr
   const bool is_global =
       space == StateSpace::kGlobal || space == StateSpace::kGeneric || space == StateSpace::kConst;
   if (is_global && form.address_is_wide) {
-    if (resolve_global(warp, i, static_cast<uint64_t>(form.offset), address, bytes, kind, out)) {
-      return true;
-    }
+    const auto offset = static_cast<uint64_t>(form.offset);
+    const uint64_t first = warp.at<uint64_t>(address)[0] + offset;
+    if (warp.mask == kFullMask && !within_bounds(warp, first, bytes)) remember_bounds(warp, first);
+    if (resolve_global(warp, i, offset, address, bytes, kind, out)) return true;
   } else if (space == StateSpace::kShared && !form.address_is_wide) {
     if (resolve_shared(warp, i, static_cast<uint32_t>(form.offset), address, bytes, kind, out)) {
       return true;

@@ -300,13 +300,15 @@ void DeviceMemory::mark_written(DeviceAddress address, uint64_t bytes) {
   uint64_t bit = address - base_;
   const uint64_t end = bit + bytes;
   // Blocks on other host threads may write neighbours that share a shadow byte.
-  const auto mark_bit = [this](uint64_t index) {
+  const auto mark = [this](uint64_t index, uint32_t bits) {
     const std::atomic_ref<uint8_t> byte(shadow_[index >> 3]);
-    const auto mask = static_cast<uint8_t>(1u << (index & 7));
-    if ((byte.load(std::memory_order_relaxed) & mask) == 0) {
+    const auto mask = static_cast<uint8_t>(bits << (index & 7));
+    if ((byte.load(std::memory_order_relaxed) & mask) != mask) {
       byte.fetch_or(mask, std::memory_order_relaxed);
     }
   };
+  if ((bit & 7) + bytes <= 8) return mark(bit, (1u << bytes) - 1);  // one element of a lane
+  const auto mark_bit = [&mark](uint64_t index) { mark(index, 1); };
   for (; bit < end && (bit & 7) != 0; ++bit) mark_bit(bit);
   if (bit < end) {
     std::memset(shadow_ + (bit >> 3), 0xff, (end - bit) >> 3);
