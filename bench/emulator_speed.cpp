@@ -128,7 +128,7 @@ Result<std::vector<Row>> measure_levels(const std::string& kernel, const Argumen
     const bool watched = level.observers != TW_EMULATOR_OBSERVERS_OFF;
     const double level_limit = level.observers == TW_EMULATOR_OBSERVERS_MEMORY ? 2
                                : level.observers == TW_EMULATOR_OBSERVERS_FULL ? 10
-                               : rows.empty()                                  ? limit
+                               : level.numerics == TW_EMULATOR_MATRIX_FAST     ? limit
                                                                                : 0;
     rows.push_back({.kernel = kernel,
                     .level = level.name,

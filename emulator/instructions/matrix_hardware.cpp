@@ -2,6 +2,7 @@
 // exponent, truncated toward zero, added exactly, normalised, truncated (f16: rounded to nearest).
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "emulator/instructions/convert.h"
 #include "emulator/instructions/integer.h"
@@ -56,13 +57,6 @@ uint32_t raw_element(MatrixType type, const uint8_t* row, int k) {
   return type == MatrixType::kTf32 ? bits >> 13 : bits;
 }
 
-bool is_special(MatrixType type, uint32_t bits) {
-  const FloatFormat format = format_of(type);
-  const uint32_t magnitude = bits & ((1u << (format.fraction_bits + format.exponent_bits)) - 1);
-  if (type == MatrixType::kE4m3) return magnitude == 0x7f;
-  return magnitude >> format.fraction_bits == (1u << format.exponent_bits) - 1;
-}
-
 float element_value(MatrixType type, uint32_t bits) {
   switch (type) {
     case MatrixType::kF16:
@@ -91,30 +85,68 @@ struct Columns {
   uint32_t special[kFusedColumns] = {};
 };
 
-Parts decode_element(const DenseOperand& operand, int index, int k, uint32_t& special) {
-  const uint32_t bits = raw_element(operand.type, operand.rows + index * kRowBytes, k);
-  special |= static_cast<uint32_t>(is_special(operand.type, bits)) << k;
-  Parts parts = decode(bits, format_of(operand.type));
-  if (operand.negate) parts.significand = -parts.significand;
-  return parts;
+// The elements of one row of an operand, `count` of them, as vector code: one loop for each type,
+// without branches. Returns the special ones as bits.
+template <MatrixType kType, class Word>
+uint32_t decode_run(const uint8_t* from, int count, bool negate, int32_t* significands,
+                    int32_t* exponents) {
+  constexpr FloatFormat kFormat = format_of(kType);
+  constexpr uint32_t kExponentMask = (1u << kFormat.exponent_bits) - 1;
+  constexpr uint32_t kFractionMask = (1u << kFormat.fraction_bits) - 1;
+  constexpr int kSignBit = kFormat.fraction_bits + kFormat.exponent_bits;
+  uint32_t special[kMaxK];
+  for (int k = 0; k < count; ++k) {
+    Word word;
+    std::memcpy(&word, from + static_cast<size_t>(k) * sizeof word, sizeof word);
+    // tf32: the low 13 bits of the container are ignored.
+    const uint32_t bits = kType == MatrixType::kTf32 ? uint32_t{word} >> 13 : uint32_t{word};
+    const uint32_t exponent = bits >> kFormat.fraction_bits & kExponentMask;
+    const uint32_t hidden = exponent != 0 ? 1u << kFormat.fraction_bits : 0u;
+    const auto magnitude = static_cast<int32_t>((bits & kFractionMask) | hidden);
+    const bool negative = ((bits >> kSignBit & 1u) != 0) != negate;
+    significands[k] = negative ? -magnitude : magnitude;
+    exponents[k] = static_cast<int32_t>(exponent == 0 ? 1u : exponent) - kFormat.bias;
+    special[k] = kType == MatrixType::kE4m3 ? (bits & 0x7f) == 0x7f : exponent == kExponentMask;
+  }
+  uint32_t result = 0;
+  for (int k = 0; k < count; ++k) result |= special[k] << k;
+  return result;
 }
 
-void decode_row(const DenseOperand& operand, int index, int k_count, Row& row) {
-  row.special = 0;
-  for (int k = 0; k < k_count; ++k) {
-    const Parts parts = decode_element(operand, index, k, row.special);
-    row.significand[k] = parts.significand;
-    row.exponent[k] = parts.exponent;
+uint32_t decode_elements(const DenseOperand& operand, int index, int count, int32_t* significands,
+                         int32_t* exponents) {
+  const uint8_t* row = operand.rows + index * kRowBytes;
+  switch (operand.type) {
+    case MatrixType::kF16:
+      return decode_run<MatrixType::kF16, uint16_t>(row, count, operand.negate, significands,
+                                                    exponents);
+    case MatrixType::kBf16:
+      return decode_run<MatrixType::kBf16, uint16_t>(row, count, operand.negate, significands,
+                                                     exponents);
+    case MatrixType::kTf32:
+      return decode_run<MatrixType::kTf32, uint32_t>(row, count, operand.negate, significands,
+                                                     exponents);
+    case MatrixType::kE4m3:
+      return decode_run<MatrixType::kE4m3, uint8_t>(row, count, operand.negate, significands,
+                                                    exponents);
+    default:
+      return decode_run<MatrixType::kE5m2, uint8_t>(row, count, operand.negate, significands,
+                                                    exponents);
   }
 }
 
+void decode_row(const DenseOperand& operand, int index, int k_count, Row& row) {
+  row.special = decode_elements(operand, index, k_count, row.significand, row.exponent);
+}
+
 void decode_columns(const DenseOperand& operand, int first, int k_count, Columns& columns) {
+  Row column;
   for (int j = 0; j < kFusedColumns; ++j) {
-    columns.special[j] = 0;
+    decode_row(operand, first + j, k_count, column);
+    columns.special[j] = column.special;
     for (int k = 0; k < k_count; ++k) {
-      const Parts parts = decode_element(operand, first + j, k, columns.special[j]);
-      columns.significand[k][j] = parts.significand;
-      columns.exponent[k][j] = parts.exponent;
+      columns.significand[k][j] = column.significand[k];
+      columns.exponent[k][j] = column.exponent[k];
     }
   }
 }
