@@ -167,11 +167,25 @@ uint32_t truncate_to_f32(int64_t sum, int exponent, int fraction_bits) {
   return sign | biased << 23 | static_cast<uint32_t>(significand & 0x7fffffu);
 }
 
+// 2^exponent for exponents of normal doubles.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// truncate_to_f32 where the result is a normal number or zero, which is nearly always; false where
+// it may not be. A sum has at most 40 bits and so is exact as a double, whose last places are cut.
+bool truncate_normal(int64_t sum, int exponent, int fraction_bits, uint32_t& result) {
+  const double value = static_cast<double>(sum) * power_of_two(exponent);
+  const auto bits = std::bit_cast<uint64_t>(value) & ~((uint64_t{1} << (52 - fraction_bits)) - 1);
+  const uint64_t magnitude = bits & ~(uint64_t{1} << 63);
+  result = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+  return magnitude == 0 ||
+         (magnitude >= uint64_t{1023 - 126} << 52 && magnitude < uint64_t{1023 + 128} << 52);
+}
+
 uint32_t round_sum_to_f16(int64_t sum, int exponent) {
   // At most 33 bits: exact as a double, which has every exponent that can occur.
-  const double value = static_cast<double>(sum) *
-                       std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-  return to_f16(value).bits;
+  return to_f16(static_cast<double>(sum) * power_of_two(exponent)).bits;
 }
 
 struct Accumulator {
@@ -247,7 +261,7 @@ void fused_block(const HardwareSum& rule, const DenseOperand& a, int row_index, 
       accumulators[j] = special_sum(a, row_index, b, first_column + j, begin, end, c);
     } else if (is_f16) {
       accumulators[j] = round_sum_to_f16(sums[j], exponent);
-    } else {
+    } else if (!truncate_normal(sums[j], exponent, rule.result_fraction_bits, accumulators[j])) {
       accumulators[j] = truncate_to_f32(sums[j], exponent, rule.result_fraction_bits);
     }
   }
