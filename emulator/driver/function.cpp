@@ -9,6 +9,9 @@ namespace {
 
 constexpr int kMaxThreadsPerBlock = 1024;
 
+// What a function may use in all until its dynamic bytes are set.
+constexpr int kDefaultSharedBytes = 48 * 1024;
+
 int registers_of(const Function& function) {
   return function.registers > 0 ? function.registers
                                 : static_cast<int>(function.attributes().registers);
@@ -85,7 +88,10 @@ CUresult get_function_attribute(Function& function, CUfunction_attribute attribu
       *value = function.module->loaded->arch().compute_capability();
       break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      *value = function.max_dynamic_shared;
+      *value =
+          function.max_dynamic_shared >= 0
+              ? function.max_dynamic_shared
+              : std::max(0, kDefaultSharedBytes - static_cast<int>(attributes.static_shared_bytes));
       break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       *value = function.carveout;

@@ -46,12 +46,8 @@ CUresult check_shared(Function& function, size_t dynamic_bytes, const Arch& arch
   int allowed = 0;
   get_function_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &allowed);
   const uint64_t fixed = function.attributes().static_shared_bytes;
-  // Without the opt-in, static and dynamic memory together stay within 48 KB.
-  constexpr uint64_t kDefault = 48 * 1024;
-  const bool opted_in = static_cast<uint64_t>(allowed) > kDefault;
   const auto most = static_cast<uint64_t>(arch.shared_bytes_per_block);
-  const bool within_default = opted_in || fixed + dynamic_bytes <= std::max(kDefault, fixed);
-  if (dynamic_bytes > static_cast<uint64_t>(allowed) || !within_default || dynamic_bytes > most ||
+  if (dynamic_bytes > static_cast<uint64_t>(allowed) || dynamic_bytes > most ||
       fixed > most - dynamic_bytes) {
     return refuse(CUDA_ERROR_INVALID_VALUE,
                   "{} bytes of dynamic and {} of static shared memory: the function allows {} "

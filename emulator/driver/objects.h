@@ -87,7 +87,7 @@ struct Function {
   std::shared_ptr<Module> module;
   int kernel = -1;   // index in the loaded module
   std::mutex mutex;  // guards what follows
-  int max_dynamic_shared = 48 * 1024;
+  int max_dynamic_shared = -1;  // -1: never set, so 48 KB less the static bytes
   int carveout = -1;
   bool non_portable_cluster = false;
   bool cluster_must_be_set = false;

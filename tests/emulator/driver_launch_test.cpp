@@ -118,6 +118,74 @@ TEST_F(DriverTest, SharedMemoryNeedsTheOptInAndEndsAtTheProfile) {
   EXPECT_EQ(launch(nothing, {}, nullptr, 1, 32, 1025), CUDA_ERROR_INVALID_VALUE);
 }
 
+// A parameter is as aligned at its generic address as its declaration says, whatever precedes it.
+TEST_F(DriverTest, ParametersAreAlignedAtTheirAddresses) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    const std::string ptx = std::string(".version 8.0\n.target ") + target + R"(
+.address_size 64
+.visible .entry places(.param .u32 first, .param .align 64 .b8 line[64],
+                       .param .align 128 .b8 map[128], .param .u64 out)
+{
+  .reg .b32 %r1;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd0, [out];
+  mov.b64 %rd1, line;
+  cvta.param.u64 %rd1, %rd1;
+  st.global.u64 [%rd0], %rd1;
+  mov.b64 %rd2, map;
+  cvta.param.u64 %rd2, %rd2;
+  st.global.u64 [%rd0+8], %rd2;
+  ld.u32 %r1, [%rd2+124];
+  st.global.u32 [%rd0+16], %r1;
+  ret;
+}
+)";
+    const CUfunction places = function(load(ptx.c_str()), "places");
+    unsigned first = 1;
+    std::array<unsigned, 16> line{};
+    std::array<unsigned, 32> map{};
+    map[31] = 77;
+    CUdeviceptr out = allocate(24);
+    ASSERT_EQ(launch(places, {&first, line.data(), map.data(), &out}), CUDA_SUCCESS)
+        << last_report();
+    ASSERT_EQ(TW_CU(cuCtxSynchronize)(), CUDA_SUCCESS) << last_report();
+    std::array<uint64_t, 3> seen{};
+    ASSERT_EQ(TW_CU(cuMemcpyDtoH_v2)(seen.data(), out, 20), CUDA_SUCCESS);
+    EXPECT_EQ(seen[0] % 64, 0u) << target;
+    EXPECT_EQ(seen[1] % 128, 0u) << target;
+    EXPECT_EQ(seen[2], 77u) << target;
+  }
+}
+
+// Static bytes count towards the 48 KB that need no opt-in; any opt-in may pass that sum.
+TEST_F(DriverTest, StaticSharedMemoryCountsTowardsTheDefault) {
+  const CUfunction half = function(load(R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry half()
+{
+  .shared .align 4 .b8 table[32784];
+  ret;
+}
+)"),
+                                   "half");
+  int allowed = 0;
+  ASSERT_EQ(
+      TW_CU(cuFuncGetAttribute)(&allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, half),
+      CUDA_SUCCESS);
+  EXPECT_EQ(allowed, 49152 - 32784);
+  EXPECT_EQ(launch(half, {}, nullptr, 1, 32, 16368), CUDA_SUCCESS) << last_report();
+  EXPECT_EQ(launch(half, {}, nullptr, 1, 32, 16369), CUDA_ERROR_INVALID_VALUE);
+  const auto set = [&](int bytes) {
+    return TW_CU(cuFuncSetAttribute)(half, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+  };
+  ASSERT_EQ(set(32768), CUDA_SUCCESS) << last_report();
+  EXPECT_EQ(launch(half, {}, nullptr, 1, 32, 32768), CUDA_SUCCESS) << last_report();
+  EXPECT_EQ(launch(half, {}, nullptr, 1, 32, 32769), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(set(232448 - 32784 + 1), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(DriverTest, RegistersLimitTheBlock) {
   const CUfunction nothing = function(load(), "nothing");
   const TwEmulatorResources resources = {sizeof(resources), 255, 0, -1, -1, -1};
