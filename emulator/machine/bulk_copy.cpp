@@ -297,6 +297,30 @@ std::string prepare_tensor_copy(const Launch& launch, BulkCopy& copy) {
   return {};
 }
 
+std::vector<SharedPart> stored_parts(const BulkCopy& copy) {
+  const SharedPart whole{copy.shared.offset, copy.bytes};
+  if (!copy.has_map) return {whole};
+  const auto element = static_cast<uint32_t>(tensor_map_element_bytes(copy.map.data_type));
+  const uint32_t base = copy.shared.block->launch->shared_base;
+  const Swizzle swizzle = swizzle_of(copy.map);
+  std::vector<SharedPart> parts;
+  uint32_t stored = 0;
+  for (uint32_t number = 0; number < copy.bytes / row_bytes(copy); ++number) {
+    const Row row = row_of(copy, number);
+    const uint32_t end = copy.shared.offset + row.offset + row.last * element;
+    for (uint32_t at = copy.shared.offset + row.offset + row.first * element; at < end;) {
+      const uint32_t plain = at + base;
+      const uint32_t bytes =
+          swizzle == Swizzle::kNone ? end - at : std::min(end - at, 16 - plain % 16);
+      parts.push_back({swizzle_address(plain, swizzle) - base, bytes});
+      stored += bytes;
+      at += bytes;
+    }
+  }
+  if (stored == copy.bytes) return {whole};
+  return parts;
+}
+
 void issue_bulk(Cluster& cluster, const BulkCopy& copy) {
   cluster.copies.push_back(std::make_unique<BulkCopy>(copy));
   BulkCopy& issued = *cluster.copies.back();

@@ -68,6 +68,13 @@ const BulkCopy* find_bulk_in_flight(const Block& block, uint32_t offset, uint32_
 // Empty, or what is wrong with a tensor copy's map, box and coordinates; fills bytes and checks
 // that every global byte lies in one live allocation.
 std::string prepare_tensor_copy(const Launch& launch, BulkCopy& copy);
+// The parts of shared memory that a store reads: without the box's elements outside of the tensor,
+// which it drops.
+struct SharedPart {
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+};
+std::vector<SharedPart> stored_parts(const BulkCopy& copy);
 // What one lane of cp.async.bulk.tensor moves, in bytes.
 uint32_t tensor_box_bytes(const TensorMap& map);
 

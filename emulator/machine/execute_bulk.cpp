@@ -182,8 +182,11 @@ bool store_lane(Warp& warp, const Instruction* i, uint32_t lane) {
   }
   copy.shared = resolve_place(warp, i, form.source, copy.bytes, has_map ? 128 : 16, lane);
   if (copy.shared.block == nullptr) return false;
-  if (!observe_shared(warp, i, copy.shared, copy.bytes, AccessKind::kAsyncRead, lane)) {
-    return false;
+  if (warp.observed) {
+    for (const SharedPart& part : stored_parts(copy)) {
+      const SharedPlace place{copy.shared.block, part.offset};
+      if (!observe_shared(warp, i, place, part.bytes, AccessKind::kAsyncRead, lane)) return false;
+    }
   }
   issue_bulk(*warp.block->cluster, copy);
   return !warp.block->fault;

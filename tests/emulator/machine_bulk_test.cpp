@@ -440,6 +440,69 @@ TEST(TensorCopy, StoresAndReducesWhatIsInside) {
   }
 }
 
+// Only bytes of `in` that are not zero are written: the rest of the tile stays unwritten.
+constexpr std::string_view kFillNonzero = R"(
+  shl.b32 %r4, %r1, 6;
+  add.u32 %r5, %r2, %r4;
+  cvt.u64.u32 %rd4, %r4;
+  add.s64 %rd5, %rd1, %rd4;
+  mov.u32 %r6, 0;
+FILL:
+  ld.global.u8 %r7, [%rd5];
+  setp.ne.u32 %p2, %r7, 0;
+  @%p2 st.shared.u8 [%r5], %r7;
+  add.s64 %rd5, %rd5, 1;
+  add.u32 %r5, %r5, 1;
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p2, %r6, 64;
+  @%p2 bra FILL;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+)";
+
+TEST(TensorCopy, StoresReadNothingOfTheBoxOutsideOfTheTensor) {
+  int cut = 0;
+  for (const MapCase& c : map_cases()) {
+    Inputs inputs{.in = std::vector<uint8_t>(kTileBytes),
+                  .out = random_bytes(65536, 9),
+                  .map = c.map,
+                  .map_reads_in = false,
+                  .start = c.start,
+                  .dst = c.dst};
+    for (int32_t& at : inputs.start) at = std::max(at, 0);
+    std::vector<uint8_t> stored = inputs.out;
+    std::vector<uint32_t> inside;
+    const int bytes = tensor_map_element_bytes(c.map.data_type);
+    for_each_byte(inputs, bytes, [&](int, uint32_t shared, int64_t global) {
+      if (global < 0) return;
+      inside.push_back(shared);
+      inputs.in[shared] = static_cast<uint8_t>(1 + inside.size() % 255);
+      stored[static_cast<size_t>(global)] = inputs.in[shared];
+    });
+    cut += inside.size() < box_bytes(inputs, bytes);
+    const std::string text =
+        kernel(std::string(kFillNonzero) + "  @!%p1 bra DONE;\n  cp.async.bulk.tensor." +
+               std::to_string(c.map.rank) + "d.global.shared::cta.bulk_group [%rd3, " +
+               coordinates(c.map.rank) +
+               "], [%r16];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\nDONE:\n");
+    LaunchSettings settings;
+    settings.observers = ObserverLevel::kMemory;
+    const Ran ran = run(text, inputs, settings);
+    ASSERT_FALSE(ran.outcome.fault) << int{c.map.rank} << describe(ran.outcome);
+    ASSERT_EQ(ran.out, stored) << int{c.map.rank};
+    // The first and the last byte inside are read.
+    if (inside.empty()) continue;
+    for (const uint32_t missing : {inside.front(), inside.back()}) {
+      Inputs holed = inputs;
+      holed.in[missing] = 0;
+      const Ran unwritten = run(text, holed, settings);
+      ASSERT_TRUE(unwritten.outcome.fault) << int{c.map.rank} << " " << missing;
+      EXPECT_EQ(unwritten.outcome.fault->kind, FaultKind::kUninitialisedRead);
+    }
+  }
+  EXPECT_GE(cut, 5);
+}
+
 TEST(TensorCopy, BadRequestsAreReported) {
   Inputs good{
       .in = random_bytes(65536, 8), .map = make_map(6, {70, 40}, {64, 16}, 3), .start = {0, 0}};
