@@ -88,14 +88,16 @@ void FunctionDecoder::layout_frame() {
 }
 
 // Registers that may be read before they are written: the check stands before the reading
-// instruction, the mark behind the writing one. mov and selp only pass a value on.
+// instruction, the mark behind the writing one. mov and selp only pass a value on, and so does shfl:
+// the lanes that nobody reads from may hold anything, so it is enough that one lane was written.
 void FunctionDecoder::track_registers(const ptx::Instruction& instruction, bool before) {
   const auto operands = function_.operands(instruction);
-  const auto handle = [&](uint32_t reg) {
+  const auto handle = [&](uint32_t reg, bool one_lane = false) {
     if (reg == kNoIndex || registers_.written_mask[reg] == kNoSlot) return;
     Instruction tracking = make(before ? execute::check_written : execute::mark_written);
     tracking.d = registers_.written_mask[reg];
     tracking.extra = reg;
+    tracking.options = one_lane ? execute::kOneWrittenLane : 0;
     if (before) {
       emit(tracking, Guarding::kOwn);
     } else {
@@ -117,7 +119,7 @@ void FunctionDecoder::track_registers(const ptx::Instruction& instruction, bool 
     if (is_written == before) continue;
     for (const ptx::Operand& element : elements_of(operand)) {
       if (element.kind != ptx::OperandKind::kRegister) continue;
-      handle(element.index);
+      handle(element.index, instruction.opcode == Opcode::kShflSync && n == 1);
       handle(element.second);
     }
   }

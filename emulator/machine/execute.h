@@ -42,6 +42,8 @@ const Instruction* pack(Warp& warp, const Instruction* i);
 const Instruction* read_special(Warp& warp, const Instruction* i);
 // Register tracking under the memory observer: d: slot of the written mask, extra: the register.
 const Instruction* mark_written(Warp& warp, const Instruction* i);
+// options of check_written: 0 if every running lane must have been written.
+inline constexpr uint32_t kOneWrittenLane = 1;
 const Instruction* check_written(Warp& warp, const Instruction* i);
 
 enum CarryOption : uint32_t {

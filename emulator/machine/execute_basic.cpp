@@ -322,7 +322,7 @@ const Instruction* check_written(Warp& warp, const Instruction* i) {
     lanes &= (i->guard & kConstantBit) != 0 ? ~bits : bits;
   }
   const uint32_t unwritten = lanes & ~warp.predicate(i->d);
-  if (unwritten == 0) return i + 1;
+  if (unwritten == 0 || (i->options == kOneWrittenLane && unwritten != lanes)) return i + 1;
   return fault(warp, i,
                {.kind = FaultKind::kUninitialisedRead,
                 .message = fmt::format("register {} was never written",

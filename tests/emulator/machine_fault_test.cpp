@@ -118,6 +118,11 @@ const Case kCases[] = {
      FaultKind::kUninitialisedRead, 32, 5, "%r5"},
     {"register_written_where_read",
      "  setp.lt.u32 %p1, %r1, 5;\n  @%p1 mov.u32 %r5, 1;\n  @%p1 add.u32 %r4, %r5, 1;\n"},
+    {"shuffle_from_the_lane_that_wrote",
+     "  setp.eq.u32 %p1, %r1, 0;\n  @%p1 mov.u32 %r5, 1;\n"
+     "  shfl.sync.idx.b32 %r4, %r5, 0, 31, -1;\n  add.u32 %r4, %r4, 1;\n"},
+    {"shuffle_never_written", "  shfl.sync.idx.b32 %r4, %r5, 0, 31, -1; //!\n",
+     FaultKind::kUninitialisedRead, 32, 0, "%r5"},
     {"trap", "  setp.eq.u32 %p1, %r1, 3;\n  @%p1 trap; //!\n", FaultKind::kTrap, 32, 3},
     {"no_trap", "  setp.eq.u32 %p1, %r1, 33;\n  @%p1 trap;\n"},
     {"divergent_barrier", "  setp.lt.u32 %p1, %r1, 16;\n  @!%p1 bra $l;\n  bar.sync 0; //!\n$l:\n",
