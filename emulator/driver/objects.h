@@ -85,8 +85,8 @@ struct Module {
 struct Function {
   CUfunction handle = nullptr;
   std::shared_ptr<Module> module;
-  int kernel = -1;   // index in the loaded module
-  std::mutex mutex;  // guards what follows
+  int kernel = -1;              // index in the loaded module
+  std::mutex mutex;             // guards what follows
   int max_dynamic_shared = -1;  // -1: never set, so 48 KB less the static bytes
   int carveout = -1;
   bool non_portable_cluster = false;

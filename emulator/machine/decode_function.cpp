@@ -88,8 +88,9 @@ void FunctionDecoder::layout_frame() {
 }
 
 // Registers that may be read before they are written: the check stands before the reading
-// instruction, the mark behind the writing one. mov and selp only pass a value on, and so does shfl:
-// the lanes that nobody reads from may hold anything, so it is enough that one lane was written.
+// instruction, the mark behind the writing one. mov and selp only pass a value on, and so does
+// shfl: the lanes that nobody reads from may hold anything, so it is enough that one lane was
+// written.
 void FunctionDecoder::track_registers(const ptx::Instruction& instruction, bool before) {
   const auto operands = function_.operands(instruction);
   const auto handle = [&](uint32_t reg, bool one_lane = false) {
