@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "emulator/ptx/liveness.h"
 
@@ -183,22 +184,14 @@ class Liveness {
     }
   }
 
-  // A wgmma's accumulators and A registers are in use until the wait_group that covers it: the next
-  // one of 0, or else the function's end. On the way round a loop they are, from its start on.
+  // A wgmma's accumulators and A registers are in use wherever control may go before a
+  // wait_group of 0.
   void extend_to_waits() {
     const auto count = static_cast<uint32_t>(function_.instructions.size());
     for (uint32_t i = 0; i < count; ++i) {
       const ptx::Instruction& product = function_.instructions[i];
       if (product.opcode != ptx::Opcode::kWgmmaMmaAsync) continue;
-      uint32_t first = i;
-      uint32_t last = i + 1;
-      for (; last < count; ++last) {
-        const ptx::Instruction& later = function_.instructions[last];
-        const auto operands = function_.operands(later);
-        if (later.opcode == ptx::Opcode::kWgmmaWaitGroup && operands[0].value == 0) break;
-        if (later.opcode == ptx::Opcode::kBra) first = std::min(first, operands[0].index);
-      }
-      last = std::min(last, count - 1);
+      const auto [first, last] = flight_of(i);
       const auto operands = function_.operands(product);
       for (size_t n = 0; n < 2; ++n) {
         if (operands[n].kind != OperandKind::kVector) continue;
@@ -209,6 +202,33 @@ class Liveness {
         }
       }
     }
+  }
+
+  // The first and the last instruction that may execute while the wgmma at `issue` is in flight.
+  std::pair<uint32_t, uint32_t> flight_of(uint32_t issue) const {
+    uint32_t first = issue;
+    uint32_t last = issue;
+    std::vector<bool> is_entered(flow_.blocks.size(), false);
+    std::vector<uint32_t> entered;
+    // Goes on from instruction `at` to the end of its block or the wait.
+    const auto follow = [&](uint32_t at) {
+      const ptx::BasicBlock& block = flow_.blocks[flow_.block_of[at]];
+      first = std::min(first, at);
+      for (; at < block.first + block.count; ++at) {
+        last = std::max(last, at);
+        const ptx::Instruction& later = function_.instructions[at];
+        if (later.opcode != ptx::Opcode::kWgmmaWaitGroup) continue;
+        if (function_.operands(later)[0].value == 0) return;
+      }
+      for (const uint32_t next : block.successors) {
+        if (is_entered[next]) continue;
+        is_entered[next] = true;
+        entered.push_back(next);
+      }
+    };
+    follow(issue);
+    for (size_t n = 0; n < entered.size(); ++n) follow(flow_.blocks[entered[n]].first);
+    return {first, last};
   }
 
   const ptx::Function& function_;

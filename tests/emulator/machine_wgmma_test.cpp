@@ -418,6 +418,22 @@ TEST(Wgmma, MutantsShow) {
   }
 }
 
+// Registers of a product in flight are its own on every way to the wait, also round one that stands
+// nearer in the text.
+TEST(Wgmma, RegistersStayItsOwnAcrossBranches) {
+  const Case c{.type = {"f16", 2}, .a_in_registers = true};
+  const Data data = make_data(c);
+  std::string around =
+      "  setp.eq.u32 %p1, %r5, 48;\n  @%p1 bra SKIP;\n" + std::string(kWait) + "SKIP:\n";
+  for (int i = 8; i < 32; ++i) around += "  mov.u32 %r" + std::to_string(i) + ", 0x7fff;\n";
+  for (int i = 9; i < 32; ++i) around += "  add.u32 %r8, %r8, %r" + std::to_string(i) + ";\n";
+  const std::string text = kernel(c, kFence, around, kWait);
+  under_every_schedule([&](const LaunchSettings& settings) {
+    const Ran ran = run(text, data, settings);
+    EXPECT_FALSE(differs(ran, data)) << describe(ran.outcome);
+  });
+}
+
 // A function's registers go with it: it may not return while a product still needs them. A caller's
 // product may be in flight while a function runs, and the function's wait covers it.
 TEST(Wgmma, FunctionsWaitForTheirProducts) {
