@@ -9,8 +9,10 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/assembly.cpp
     ${slow_reference}/atomic.cpp
     ${slow_reference}/atomic_test.cpp
+    ${slow_reference}/bulk_test.cpp
     ${slow_reference}/compare.cpp
     ${slow_reference}/convert.cpp
+    ${slow_reference}/copy_support.cpp
     ${slow_reference}/coverage_test.cpp
     ${slow_reference}/exact.cpp
     ${slow_reference}/float.cpp
@@ -19,9 +21,11 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/matrix.cpp
     ${slow_reference}/matrix_test.cpp
     ${slow_reference}/scalar_test.cpp
+    ${slow_reference}/tensor_reference.cpp
     ${slow_reference}/tuples.cpp
     ${slow_reference}/values.cpp
     ${slow_reference}/warp_test.cpp
+    ${slow_reference}/wgmma_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/ptx_form_text.cpp
   DEPENDS tw_emulator_machine)
