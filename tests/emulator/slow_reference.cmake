@@ -20,6 +20,7 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/load_store_test.cpp
     ${slow_reference}/matrix.cpp
     ${slow_reference}/matrix_test.cpp
+    ${slow_reference}/mbarrier_test.cpp
     ${slow_reference}/scalar_test.cpp
     ${slow_reference}/tensor_reference.cpp
     ${slow_reference}/tuples.cpp
