@@ -30,3 +30,20 @@ tw_add_test(emulator_slow_reference_test
     ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/ptx_form_text.cpp
   DEPENDS tw_emulator_machine)
+
+tw_add_test(emulator_slow_reference_fuzz_test
+  LABELS emulator fuzz
+  SOURCES
+    ${slow_reference}/approximate.cpp
+    ${slow_reference}/assembly.cpp
+    ${slow_reference}/compare.cpp
+    ${slow_reference}/convert.cpp
+    ${slow_reference}/exact.cpp
+    ${slow_reference}/float.cpp
+    ${slow_reference}/fuzz_test.cpp
+    ${slow_reference}/integer.cpp
+    ${slow_reference}/program.cpp
+    ${slow_reference}/tuples.cpp
+    ${slow_reference}/values.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
+  DEPENDS tw_emulator_machine)
