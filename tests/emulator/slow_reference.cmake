@@ -9,8 +9,10 @@ tw_add_test(emulator_slow_reference_test
     ${slow_reference}/assembly.cpp
     ${slow_reference}/atomic.cpp
     ${slow_reference}/atomic_test.cpp
+    ${slow_reference}/behaviour_test.cpp
     ${slow_reference}/bulk_test.cpp
     ${slow_reference}/compare.cpp
+    ${slow_reference}/control_test.cpp
     ${slow_reference}/convert.cpp
     ${slow_reference}/copy_support.cpp
     ${slow_reference}/coverage_test.cpp
@@ -30,6 +32,8 @@ tw_add_test(emulator_slow_reference_test
     ${CMAKE_CURRENT_SOURCE_DIR}/machine_support.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/ptx_form_text.cpp
   DEPENDS tw_emulator_machine)
+target_compile_definitions(emulator_slow_reference_test
+  PRIVATE TW_EMULATOR_TESTS="${PROJECT_SOURCE_DIR}/tests/emulator")
 
 tw_add_test(emulator_slow_reference_fuzz_test
   LABELS emulator fuzz

@@ -226,7 +226,8 @@ std::string Step::text() const {
   if (kind != Kind::kScalar) {
     const auto& values = kind == Kind::kLoad ? destinations : sources;
     std::string list = values.size() > 1 ? "{" : "";
-    for (size_t i = 0; i < values.size(); ++i) list += fmt::format("{}{}", i > 0 ? ", " : "", name(values[i]));
+    for (size_t i = 0; i < values.size(); ++i)
+      list += fmt::format("{}{}", i > 0 ? ", " : "", name(values[i]));
     if (values.size() > 1) list += "}";
     const std::string address = fmt::format("[{}+{}]", shared ? "%shared" : "%local", offset);
     return all + prefix + tuple->mnemonic + " " +
