@@ -76,7 +76,10 @@ class Program {
     const Access access{&tuple, place, static_cast<int>(accesses_.size())};
     accesses_.push_back(access);
     body_ += text(access);
-    const int bytes = ptx::type_bits(tuple.type()) / 8;
+    // A 128-bit cell is filled, and checked, as two halves.
+    const Type type = tuple.type() == Type::kB128 ? Type::kB64 : tuple.type();
+    const int bytes = ptx::type_bits(type) / 8;
+    const int count = tuple.type() == Type::kB128 ? 2 : tuple.modifiers.vector;
     for (int lane = 0; lane < kLanes; ++lane) {
       std::vector<std::byte> record(kRecord, std::byte{0xa5});
       const auto put = [&](int at, uint64_t value) {
@@ -84,12 +87,12 @@ class Program {
           record[static_cast<size_t>(at + i)] = static_cast<std::byte>(value >> (8 * i));
         }
       };
-      for (int e = 0; e < tuple.modifiers.vector; ++e) {
-        const uint64_t cell = random_value(tuple.type(), random_);
+      for (int e = 0; e < count; ++e) {
+        const uint64_t cell = random_value(type, random_);
         put(e * bytes, cell);
         const bool same = tuple.modifiers.op == Op::kCas && lane % 2 == 0;
-        put(16 + e * bytes, same ? cell : random_value(tuple.type(), random_));
-        put(32 + e * bytes, random_value(tuple.type(), random_));
+        put(16 + e * bytes, same ? cell : random_value(type, random_));
+        put(32 + e * bytes, random_value(type, random_));
       }
       records_.insert(records_.end(), record.begin(), record.end());
     }
@@ -123,12 +126,17 @@ class Program {
     const long base = static_cast<long>(access.slot) * kLanes * kRecord;
     const auto field = [&](int at) { return fmt::format("[%at+{}]", base + at); };
     std::string all;
-    for (int e = 0; e < count; ++e) {
+    const bool quad = t.type() == Type::kB128;
+    if (quad) {
+      all += "ld.global.v2.b64 {%d10, %d11}, " + field(16) + ";\nld.global.v2.b64 {%d20, %d21}, " +
+             field(32) + ";\nmov.b128 %q0, {%d10, %d11};\nmov.b128 %q1, {%d20, %d21};\n";
+    }
+    for (int e = 0; e < count && !quad; ++e) {
       all += fmt::format("ld.global.b{} {}, {};\n", bits, register_name(bits, 10 + e),
                          field(16 + e * bits / 8));
     }
     const bool cas = t.modifiers.op == Op::kCas;
-    if (cas)
+    if (cas && !quad)
       all += fmt::format("ld.global.b{} {}, {};\n", bits, register_name(bits, 20), field(32));
     const bool shared = access.place != Place::kGlobal;
     const std::string fence = "barrier.cluster.arrive;\nbarrier.cluster.wait;\n";
@@ -141,12 +149,17 @@ class Program {
                                 : access.place == Place::kShared
                                     ? (generic ? "[%generic_own]" : "[%own]")
                                     : (generic ? "[%generic_peer]" : "[%peer]");
-    all += t.mnemonic + " ";
-    if (t.opcode() == ptx::Opcode::kAtom) all += registers(bits, 0, count) + ", ";
-    all += address + ", " + registers(bits, 10, count);
-    if (cas) all += ", " + register_name(bits, 20);
-    all += ";\n";
-    if (t.opcode() == ptx::Opcode::kAtom) {
+    if (quad) {
+      all += t.mnemonic + " %q2, " + address + ", %q0" + (cas ? ", %q1" : "") +
+             ";\nmov.b128 {%d0, %d1}, %q2;\nst.global.v2.b64 " + field(48) + ", {%d0, %d1};\n";
+    } else {
+      all += t.mnemonic + " ";
+      if (t.opcode() == ptx::Opcode::kAtom) all += registers(bits, 0, count) + ", ";
+      all += address + ", " + registers(bits, 10, count);
+      if (cas) all += ", " + register_name(bits, 20);
+      all += ";\n";
+    }
+    if (t.opcode() == ptx::Opcode::kAtom && !quad) {
       for (int e = 0; e < count; ++e) {
         all += fmt::format("st.global.b{} {}, {};\n", bits, field(48 + e * bits / 8),
                            register_name(bits, e));
@@ -162,7 +175,9 @@ class Program {
   void check(const Access& access, int lane, const std::vector<std::byte>& after, Ledger& ledger,
              int& failures) const {
     const Tuple& t = *access.tuple;
-    const int bytes = ptx::type_bits(t.type()) / 8;
+    const bool quad = t.type() == Type::kB128;
+    const Type type = quad ? Type::kB64 : t.type();
+    const int bytes = ptx::type_bits(type) / 8;
     const auto get = [&](const std::vector<std::byte>& from, int which, int at) {
       uint64_t value = 0;
       const size_t start =
@@ -175,12 +190,17 @@ class Program {
     };
     // The thread whose operation this lane's cell took.
     const int actor = access.place == Place::kPeer ? (lane + kThreads) % kLanes : lane;
-    for (int e = 0; e < t.modifiers.vector; ++e) {
+    // Both halves of a 128-bit cell have to be equal for its exchange.
+    bool equal = true;
+    for (int e = 0; e < 2 && quad && t.modifiers.op == Op::kCas; ++e) {
+      equal &= get(records_, lane, e * 8) == get(records_, actor, 16 + e * 8);
+    }
+    for (int e = 0; e < (quad ? 2 : t.modifiers.vector); ++e) {
       const uint64_t old = get(records_, lane, e * bytes);
       const uint64_t b = get(records_, actor, 16 + e * bytes);
       const uint64_t c = get(records_, actor, 32 + e * bytes);
-      const Part part =
-          atomic_result(t.modifiers.op, t.type(), access.place == Place::kGlobal, old, b, c);
+      Part part = atomic_result(t.modifiers.op, type, access.place == Place::kGlobal, old, b, c);
+      if (!equal) part.bits = old;
       const uint64_t left = get(after, lane, e * bytes);
       ledger.compared(t);
       const bool returns = t.opcode() == ptx::Opcode::kAtom;
@@ -226,7 +246,8 @@ TEST(SlowReference, AtomicsOnOneCell) {
   int checked = 0;
   for (const Tuple& t : tuples_of(Group::kAtomic)) {
     if (t.opcode() != ptx::Opcode::kAtom || ptx::is_float(t.type()) || t.modifiers.vector > 1 ||
-        t.modifiers.op == Op::kCas || t.modifiers.semantics != ptx::Semantics::kNone ||
+        t.type() == Type::kB128 || t.modifiers.op == Op::kCas ||
+        t.modifiers.semantics != ptx::Semantics::kNone ||
         t.modifiers.space == StateSpace::kSharedCluster) {
       continue;
     }

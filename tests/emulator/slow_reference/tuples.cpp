@@ -26,10 +26,6 @@ bool is_refused(const Tuple& t) {
   }
 }
 
-bool is_wide_atomic(const Tuple& t) {
-  return t.opcode() == Opcode::kAtom && t.type() == Type::kB128;
-}
-
 // Instructions that leave no value behind, and the test of what they do.
 struct Behaviour {
   Opcode opcode;
@@ -107,7 +103,6 @@ Group group_of(const Tuple& t) {
 }
 
 std::string behaviour_test_of(const Tuple& tuple) {
-  if (is_wide_atomic(tuple)) return "WideAtomics.ExchangeAndCompare";
   for (const Behaviour& behaviour : kBehaviours) {
     if (behaviour.opcode == tuple.opcode()) return behaviour.test;
   }
