@@ -57,6 +57,7 @@ CUresult make_context(Device& device, unsigned flags, unsigned api_version, bool
                                          kGlobalBase + ordinal * kDeviceStride);
       if (!memory.ok()) return refuse(CUDA_ERROR_OUT_OF_MEMORY, "{}", memory.error().message);
       device.memory = *std::move(memory);
+      device.has_memory = true;
     }
   }
   auto context = std::make_shared<Context>();
@@ -81,6 +82,7 @@ CUresult make_context(Device& device, unsigned flags, unsigned api_version, bool
 
 void end_context(Context& context) {
   Driver& driver = Driver::instance();
+  finish_held(*context.device);
   context.alive = false;
   const auto owned = [&](const auto& object) { return object.owner == context.handle; };
   for (const auto& module : driver.modules.remove_if(owned)) unload_module(*module);

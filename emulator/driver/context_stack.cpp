@@ -16,6 +16,8 @@ struct StackOwner {
   }
 };
 
+thread_local int kept = 0;
+
 std::vector<CUcontext>& stack() {
   if (thread_stack == nullptr) {
     thread_stack = new std::vector<CUcontext>();
@@ -26,6 +28,9 @@ std::vector<CUcontext>& stack() {
 }
 
 }  // namespace
+
+KeepHeld::KeepHeld() { ++kept; }
+KeepHeld::~KeepHeld() { --kept; }
 
 CUcontext current_handle() { return stack().empty() ? nullptr : stack().back(); }
 
@@ -49,6 +54,7 @@ CUresult current_context(std::shared_ptr<Context>* context) {
   if (stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = driver.contexts.find(stack().back());
   if (*context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (kept == 0) finish_held(*(*context)->device);
   return (*context)->fault.load();
 }
 

@@ -163,40 +163,110 @@ CUresult error_of(FaultKind kind) {
 // What a kernel prints goes where the program's own output goes.
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-CUresult run(Context& context, const KernelLaunch& launch) {
-  const Function& function = *launch.function;
-  if (!function.module->alive) return CUDA_ERROR_INVALID_HANDLE;
+LaunchSettings settings_now() {
   LaunchSettings settings = Driver::instance().settings().launch;
   if (settings.host_threads == 0) settings.host_threads = available_cpus();
   settings.print = print;
-  const LaunchRequest request{.module = function.module->loaded.get(),
-                              .kernel = function.kernel,
-                              .grid = launch.grid,
-                              .block = launch.block,
-                              .cluster = launch.cluster,
-                              .dynamic_shared_bytes = launch.dynamic_shared_bytes,
-                              .parameters = launch.parameters,
-                              .settings = settings};
-  const Arch& arch = context.device->profile.arch;
-  const Status checked = check_launch(request, arch);
-  if (!checked.ok()) return refuse(CUDA_ERROR_INVALID_VALUE, "{}", checked.error().message);
-  const LaunchOutcome outcome = run_launch(request, arch, *context.device->memory);
+  return settings;
+}
+
+CUresult make_request(const Context& context, const KernelLaunch& launch,
+                      const LaunchSettings& settings, LaunchRequest* request) {
+  const Function& function = *launch.function;
+  if (!function.module->alive) return CUDA_ERROR_INVALID_HANDLE;
+  *request = {.module = function.module->loaded.get(),
+              .kernel = function.kernel,
+              .grid = launch.grid,
+              .block = launch.block,
+              .cluster = launch.cluster,
+              .dynamic_shared_bytes = launch.dynamic_shared_bytes,
+              .parameters = launch.parameters,
+              .settings = settings};
+  const Status checked = check_launch(*request, context.device->profile.arch);
+  if (checked.ok()) return CUDA_SUCCESS;
+  const bool lacks_memory = checked.error().code == ErrorCode::kOutOfMemory;
+  return refuse(lacks_memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE, "{}",
+                checked.error().message);
+}
+
+void keep_outcome(Context& context, const LaunchOutcome& outcome) {
   Driver::instance().add_counters(outcome.counters);
-  if (outcome.fault) {
-    std::string report = outcome.fault->to_string();
-    const std::string foreign = foreign_owner(*context.device, outcome.fault->address);
-    if (!foreign.empty()) report += foreign + "\n";
-    Driver::instance().set_report(std::move(report));
-    CUresult none = CUDA_SUCCESS;
-    context.fault.compare_exchange_strong(none, error_of(outcome.fault->kind));
+  if (!outcome.fault) return;
+  std::string report = outcome.fault->to_string();
+  const std::string foreign = foreign_owner(*context.device, outcome.fault->address);
+  if (!foreign.empty()) report += "\n  " + foreign;
+  Driver::instance().set_report(std::move(report));
+  CUresult none = CUDA_SUCCESS;
+  context.fault.compare_exchange_strong(none, error_of(outcome.fault->kind));
+}
+
+// The device's execution is locked in what follows.
+
+std::optional<HeldLaunch> take_held(Device& device) {
+  std::optional<HeldLaunch> held = std::move(device.held);
+  device.held.reset();
+  device.holds = false;
+  return held;
+}
+
+void run_held(Device& device) {
+  std::optional<HeldLaunch> held = take_held(device);
+  if (!held) return;
+  LaunchRequest request;
+  if (make_request(*held->context, held->launch, held->settings, &request) != CUDA_SUCCESS) return;
+  keep_outcome(*held->context, run_launch(request, device.profile.arch, *device.memory));
+}
+
+// A kernel that lets its dependents start early is held back until the next operation, which may be
+// one. Under `eager` nothing overlaps and nothing is held.
+CUresult run(Context& context, const KernelLaunch& launch) {
+  Device& device = *context.device;
+  const LaunchSettings settings = settings_now();
+  LaunchRequest request;
+  const bool follows = device.held && launch.is_dependent && launch.stream_id != 0 &&
+                       device.held->context.get() == &context &&
+                       device.held->launch.stream_id == launch.stream_id;
+  if (!follows) run_held(device);
+  if (context.fault != CUDA_SUCCESS) return context.fault;
+  TW_DRIVER_TRY(make_request(context, launch, settings, &request));
+  if (follows) {
+    const std::optional<HeldLaunch> held = take_held(device);
+    LaunchRequest primary;
+    TW_DRIVER_TRY(make_request(context, held->launch, held->settings, &primary));
+    const OverlappedOutcome outcome =
+        run_overlapped(primary, request, device.profile.arch, *device.memory);
+    keep_outcome(context, outcome.primary);
+    keep_outcome(context, outcome.dependent);
+    return CUDA_SUCCESS;
   }
+  if (settings.schedule != Schedule::kEager && launch.stream_id != 0 &&
+      launch.function->attributes().launches_dependents) {
+    device.held = HeldLaunch{Driver::instance().contexts.find(context.handle), launch, settings};
+    device.holds = device.held->context != nullptr;
+    if (device.holds) return CUDA_SUCCESS;
+    device.held.reset();
+  }
+  keep_outcome(context, run_launch(request, device.profile.arch, *device.memory));
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
+void finish_held(Device& device) {
+  if (!device.holds) return;
+  const std::lock_guard lock(device.execution);
+  run_held(device);
+}
+
+void finish_held_everywhere() {
+  for (const auto& device : Driver::instance().devices) finish_held(*device);
+}
+
 CUresult execute(Context& context, const Operation& operation) {
   // Host functions run outside the lock: they may take as long as they like.
+  const bool calls_host = std::holds_alternative<HostCall>(operation) ||
+                          std::holds_alternative<StreamCallback>(operation);
+  if (calls_host) finish_held(*context.device);
   if (const auto* call = std::get_if<HostCall>(&operation)) {
     if (context.fault == CUDA_SUCCESS) call->function(call->data);
     return CUDA_SUCCESS;
@@ -207,9 +277,11 @@ CUresult execute(Context& context, const Operation& operation) {
   }
   if (context.fault != CUDA_SUCCESS) return context.fault;
   const std::lock_guard lock(context.device->execution);
+  if (const auto* launch = std::get_if<KernelLaunch>(&operation)) return run(context, *launch);
+  run_held(*context.device);
+  if (context.fault != CUDA_SUCCESS) return context.fault;
   if (const auto* copy = std::get_if<Copy>(&operation)) return run(*copy);
   if (const auto* fill = std::get_if<Fill>(&operation)) return run(context, *fill);
-  if (const auto* launch = std::get_if<KernelLaunch>(&operation)) return run(context, *launch);
   return CUDA_SUCCESS;
 }
 

@@ -93,6 +93,7 @@ int twEmulatorSetResources(void* function, const TwEmulatorResources* resources)
 
 int twEmulatorGetLastReport(char* buffer, size_t capacity, size_t* needed) {
   if (buffer == nullptr && capacity != 0) return CUDA_ERROR_INVALID_VALUE;
+  finish_held_everywhere();
   const std::string report = Driver::instance().last_report();
   if (needed != nullptr) *needed = report.size() + 1;
   if (capacity == 0) return CUDA_SUCCESS;
@@ -103,12 +104,14 @@ int twEmulatorGetLastReport(char* buffer, size_t capacity, size_t* needed) {
 }
 
 int twEmulatorClearLastReport() {
+  finish_held_everywhere();
   Driver::instance().set_report({});
   return CUDA_SUCCESS;
 }
 
 int twEmulatorGetCounters(TwEmulatorCounter* counters, size_t capacity, size_t* count) {
   if (count == nullptr || (counters == nullptr && capacity != 0)) return CUDA_ERROR_INVALID_VALUE;
+  finish_held_everywhere();
   const Counters totals = Driver::instance().counters();
   *count = totals.opcodes.size();
   size_t i = 0;
@@ -120,6 +123,7 @@ int twEmulatorGetCounters(TwEmulatorCounter* counters, size_t capacity, size_t* 
 }
 
 int twEmulatorResetCounters() {
+  finish_held_everywhere();
   Driver::instance().reset_counters();
   return CUDA_SUCCESS;
 }

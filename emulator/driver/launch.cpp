@@ -182,13 +182,14 @@ CUresult read_attribute(const CUlaunchAttribute& attribute, LaunchShape* shape) 
                  : CUDA_ERROR_INVALID_HANDLE;
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
       return CUDA_ERROR_NOT_SUPPORTED;
-    // Streams run in order, so a programmatic launch may start late, which is legal; the others
-    // are hints or concern what is not modelled.
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      shape->is_dependent = attribute.value.programmaticStreamSerializationAllowed != 0;
+      return CUDA_SUCCESS;
+    // Hints, or what is not modelled.
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
@@ -203,6 +204,7 @@ CUresult read_attribute(const CUlaunchAttribute& attribute, LaunchShape* shape) 
 
 CUresult launch_on(CUstream stream_handle, CUfunction handle, const LaunchShape& shape,
                    void** kernel_params, void** extra) {
+  const KeepHeld keep;
   std::shared_ptr<Stream> stream;
   TW_DRIVER_TRY(find_stream(stream_handle, &stream));
   std::shared_ptr<Function> function;
@@ -213,6 +215,7 @@ CUresult launch_on(CUstream stream_handle, CUfunction handle, const LaunchShape&
   }
   KernelLaunch launch;
   TW_DRIVER_TRY(prepare_launch(function, shape, kernel_params, extra, &launch));
+  launch.stream_id = stream->id;
   return enqueue(*stream, std::move(launch));
 }
 
@@ -236,6 +239,7 @@ CUresult prepare_launch(const std::shared_ptr<Function>& function, const LaunchS
   launch->cluster = shape.cluster;
   launch->dynamic_shared_bytes = static_cast<uint32_t>(shape.dynamic_shared_bytes);
   launch->cooperative = shape.cooperative;
+  launch->is_dependent = shape.is_dependent;
   launch->parameters.resize(attributes.parameter_bytes);
   return extra != nullptr ? pack_buffer(attributes, extra, &launch->parameters)
                           : pack_pointers(attributes, kernel_params, &launch->parameters);

@@ -28,18 +28,7 @@ struct Stream;
 struct Graph;
 struct Capture;
 
-struct Device {
-  DeviceProfile profile;
-  CUdevice ordinal = 0;
-  std::mutex mutex;                      // guards what follows
-  std::unique_ptr<DeviceMemory> memory;  // made with the first context
-  CUcontext primary_handle = nullptr;    // fixed at the first retain
-  int primary_retained = 0;
-  unsigned primary_flags = 0;
-  CUmemoryPool default_pool = nullptr;  // fixed
-  CUmemoryPool current_pool = nullptr;
-  std::mutex execution;  // one operation of the device's memory at a time
-};
+struct Device;
 
 // How long a host-side allocation's owner lives, and what device memory belongs to a context.
 struct DeviceAllocation {
@@ -131,6 +120,8 @@ struct Event {
 
 struct KernelLaunch {
   std::shared_ptr<Function> function;
+  uint64_t stream_id = 0;     // 0: none, as of a node that no capture made
+  bool is_dependent = false;  // programmatic stream serialisation: may overlap the one before
   Dim3 grid, block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool cooperative = false;
@@ -155,6 +146,30 @@ struct StreamCallback {
 };
 struct Nothing {};
 using Operation = std::variant<Nothing, KernelLaunch, Copy, Fill, HostCall, StreamCallback>;
+
+// A kernel that has been enqueued and not started.
+struct HeldLaunch {
+  std::shared_ptr<Context> context;
+  KernelLaunch launch;
+  LaunchSettings settings;  // as of its launch
+};
+
+struct Device {
+  DeviceProfile profile;
+  CUdevice ordinal = 0;
+  std::mutex mutex;                      // guards what follows
+  std::unique_ptr<DeviceMemory> memory;  // made with the first context
+  CUcontext primary_handle = nullptr;    // fixed at the first retain
+  int primary_retained = 0;
+  unsigned primary_flags = 0;
+  CUmemoryPool default_pool = nullptr;  // fixed
+  CUmemoryPool current_pool = nullptr;
+  std::mutex execution;  // one operation of the device's memory at a time
+  // Guarded by execution: a kernel that lets dependents start early and waits for one to come.
+  std::optional<HeldLaunch> held;
+  std::atomic<bool> holds{false};       // held has a value
+  std::atomic<bool> has_memory{false};  // memory is made and stays
+};
 
 struct GraphNode {
   CUgraphNode handle = nullptr;

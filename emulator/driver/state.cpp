@@ -80,8 +80,7 @@ Device* Driver::device_of(CUdeviceptr address) const {
   const uint64_t ordinal = (address - kGlobalBase) / kDeviceStride;
   if (ordinal >= devices.size()) return nullptr;
   Device& candidate = *devices[ordinal];
-  const std::lock_guard lock(candidate.mutex);
-  return candidate.memory != nullptr && candidate.memory->in_range(address) ? &candidate : nullptr;
+  return candidate.has_memory && candidate.memory->in_range(address) ? &candidate : nullptr;
 }
 
 }  // namespace tilewright::emulator::driver

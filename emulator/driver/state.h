@@ -114,6 +114,16 @@ void push_current(CUcontext context);
 CUcontext pop_current();
 void set_current(CUcontext context);
 
+// While one lives, current_context() on its thread leaves a held kernel held: for the calls that
+// may bring its dependent.
+class KeepHeld {
+ public:
+  KeepHeld();
+  ~KeepHeld();
+  KeepHeld(const KeepHeld&) = delete;
+  KeepHeld& operator=(const KeepHeld&) = delete;
+};
+
 // --- contexts (context.cpp)
 
 CUresult make_context(Device& device, unsigned flags, unsigned api_version, bool primary,
@@ -138,6 +148,9 @@ CUresult enqueue(Stream& stream, Operation operation);
 // Runs one operation on the context's device. A kernel's fault is kept in the context and does not
 // show in the result.
 CUresult execute(Context& context, const Operation& operation);
+// Runs the kernel that the device holds back, if any.
+void finish_held(Device& device);
+void finish_held_everywhere();
 // What a call that a global or own thread-local capture forbids must pass first; breaks the capture
 // otherwise.
 CUresult check_unsafe_call();
@@ -176,6 +189,7 @@ struct LaunchShape {
   Dim3 grid{}, block{}, cluster{};
   bool cluster_given = false;
   bool cooperative = false;
+  bool is_dependent = false;
   size_t dynamic_shared_bytes = 0;
 };
 // Checks as a driver does and packs the parameters.

@@ -86,6 +86,8 @@ std::string_view wait_name(GroupState state) {
       return "waits for the other warps of its warpgroup";
     case GroupState::kAtRegisters:
       return "waits for";
+    case GroupState::kAtGrid:
+      return "waits for the grid before it";
     case GroupState::kReady:
       break;
   }
@@ -125,6 +127,7 @@ void Block::start(Launch& shared_launch, uint64_t linear_index, uint64_t* block_
   next_warp = 0;
   mbarriers.clear();
   free_registers = 0;
+  launches_dependents = false;
   random = Random(request.settings.seed * 0x9e3779b97f4a7c15u + linear);
   instruction_limit = request.settings.instruction_limit;
 

@@ -34,6 +34,8 @@ struct Launch {
   ProductNumerics numerics;
   uint32_t grid_id = 1;
   TensorMapEdits* map_edits = nullptr;  // changes
+  // A prerequisite grid still runs (run_overlapped): griddepcontrol.wait waits. Changes.
+  bool waits_for_primary = false;
 };
 
 // splitmix64: seeded choices of a schedule.
@@ -81,7 +83,8 @@ struct Block {
   std::array<Barrier, 16> barriers;
   std::map<uint32_t, Mbarrier> mbarriers;  // those that live, by offset in shared memory
   std::vector<Warpgroup> warpgroups;
-  uint32_t free_registers = 0;  // of setmaxnreg's pool: registers per thread, over all warps
+  bool launches_dependents = false;  // griddepcontrol.launch_dependents executed
+  uint32_t free_registers = 0;       // of setmaxnreg's pool: registers per thread, over all warps
   std::vector<std::byte> registers;
   std::vector<std::byte> shared_storage;
   std::vector<std::byte> local_storage;

@@ -289,8 +289,6 @@ bool FunctionDecoder::is_ignored() const {
     case Opcode::kDiscard:
     case Opcode::kApplypriority:
     case Opcode::kPmevent:
-    case Opcode::kGriddepcontrolWait:
-    case Opcode::kGriddepcontrolLaunchDependents:
     case Opcode::kCreatepolicyCvt:
     case Opcode::kCreatepolicyFractional:
     case Opcode::kCreatepolicyRange:

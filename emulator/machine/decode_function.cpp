@@ -242,6 +242,8 @@ Status FunctionDecoder::instruction() {
     case Opcode::kGetctarank:
     case Opcode::kBarrierClusterArrive:
     case Opcode::kBarrierClusterWait:
+    case Opcode::kGriddepcontrolWait:
+    case Opcode::kGriddepcontrolLaunchDependents:
     case Opcode::kSetmaxnregDec:
     case Opcode::kSetmaxnregInc:
     case Opcode::kFenceProxyAsync:

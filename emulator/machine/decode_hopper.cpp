@@ -98,6 +98,12 @@ Status FunctionDecoder::cluster_operation(Operands o) {
       if (current_->opcode == Opcode::kSetmaxnregInc) step.options |= execute::kRegistersIncrease;
       emit(step, Guarding::kSync);
       return {};
+    case Opcode::kGriddepcontrolWait:
+      emit(make(execute::grid_wait), Guarding::kSync);
+      return {};
+    case Opcode::kGriddepcontrolLaunchDependents:
+      emit(make(execute::grid_launch_dependents));
+      return {};
     case Opcode::kFenceProxyAsync:
       emit(make(execute::fence_async_proxy));
       return {};

@@ -145,6 +145,8 @@ const Instruction* cluster_arrive(Warp& warp, const Instruction* i);  // options
 const Instruction* cluster_wait(Warp& warp, const Instruction* i);
 const Instruction* set_max_registers(Warp& warp, const Instruction* i);  // options: count
 inline constexpr uint32_t kRegistersIncrease = 0x400;
+const Instruction* grid_wait(Warp& warp, const Instruction* i);  // griddepcontrol
+const Instruction* grid_launch_dependents(Warp& warp, const Instruction* i);
 // atom.b128; extra: MemoryForm
 const Instruction* atomic_wide(Warp& warp, const Instruction* i);
 const Instruction* fence_async_proxy(Warp& warp, const Instruction* i);

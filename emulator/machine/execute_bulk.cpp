@@ -10,6 +10,10 @@
 namespace tilewright::emulator::execute {
 namespace {
 
+// Asynchronous operations that a cluster may leave without a wait: far more than any program does,
+// few enough to keep.
+constexpr size_t kMostInFlight = 65536;
+
 const BulkForm& form_of(Warp& warp, const Instruction* i) {
   return warp.launch->kernel->bulk_forms[i->extra];
 }
@@ -147,8 +151,7 @@ bool load_lane(Warp& warp, const Instruction* i, uint32_t lane) {
               : !read_linear(warp, i, lane, form.source, AccessKind::kAsyncRead, copy)) {
     return false;
   }
-  copy.shared = resolve_place(warp, i, form.destination, (copy.bytes + 127) / 128 * 128,
-                              has_map ? 128 : 16, lane);
+  copy.shared = resolve_place(warp, i, form.destination, copy.bytes, has_map ? 128 : 16, lane);
   if (copy.shared.block == nullptr) return false;
   copy.barrier = resolve_place(warp, i, form.barrier, 8, 8, lane);
   if (copy.barrier.block == nullptr) return false;
@@ -235,7 +238,12 @@ bool value_lane(Warp& warp, const Instruction* i, uint32_t lane) {
 template <bool (*kLane)(Warp&, const Instruction*, uint32_t)>
 const Instruction* for_each_lane(Warp& warp, const Instruction* i) {
   for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
-    if (!kLane(warp, i, static_cast<uint32_t>(std::countr_zero(rest)))) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    if (warp.block->cluster->copies.size() >= kMostInFlight) {
+      misuse(warp, i, lane, fmt::format("more than {} bulk copies with no wait", kMostInFlight));
+      return nullptr;
+    }
+    if (!kLane(warp, i, lane)) {
       warp.stop = Stop::kFault;
       return nullptr;
     }

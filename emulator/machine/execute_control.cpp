@@ -135,6 +135,16 @@ const Instruction* nanosleep(Warp& warp, const Instruction* i) {
   return nullptr;
 }
 
+const Instruction* grid_wait(Warp& warp, const Instruction* i) {
+  if (!warp.launch->waits_for_primary) return i + 1;
+  return park_to_repeat(warp, i, GroupState::kAtGrid, 0);
+}
+
+const Instruction* grid_launch_dependents(Warp& warp, const Instruction* i) {
+  warp.block->launches_dependents = true;
+  return i + 1;
+}
+
 const Instruction* barrier(Warp& warp, const Instruction* i) {
   const uint32_t lanes = passing(warp, i);
   if (lanes == 0) return i + 1;

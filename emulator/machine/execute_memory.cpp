@@ -239,6 +239,12 @@ const Instruction* multiply_matrices(Warp& warp, const Instruction* i) {
 
 const Instruction* copy_async(Warp& warp, const Instruction* i) {
   const MemoryForm& form = form_of(warp, i);
+  constexpr size_t kMostInFlight = 65536;
+  if (warp.copies.size() >= kMostInFlight) {
+    return fault(warp, i,
+                 {.kind = FaultKind::kAsynchronous,
+                  .message = fmt::format("more than {} cp.async with no wait", kMostInFlight)});
+  }
   PendingCopy copy;
   copy.mask = warp.mask;
   copy.bytes = form.element_bytes;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "emulator/machine/code.h"
 #include "emulator/machine/machine.h"
 
 namespace tilewright::emulator {
@@ -80,6 +81,28 @@ Status check_cluster(const KernelAttributes& kernel, const LaunchRequest& reques
   return {};
 }
 
+// What the blocks that run at once keep on the host: registers, local and shared memory.
+Status check_host_memory(const KernelCode& code, const LaunchRequest& request, const Arch& arch) {
+  constexpr uint64_t kMost = uint64_t{16} << 30;
+  const KernelAttributes& kernel = code.attributes;
+  const uint64_t warps = (request.block.count() + 31) / 32;
+  const uint64_t shared = uint64_t{kernel.static_shared_bytes} + request.dynamic_shared_bytes;
+  const uint64_t per_block =
+      warps * (code.functions[0].frame_bytes + uint64_t{32} * code.stack_bytes) + shared;
+  const auto threads = static_cast<uint32_t>(request.block.count());
+  const auto per_sm = static_cast<uint64_t>(
+      std::max(1, blocks_per_sm(kernel, arch, threads, request.dynamic_shared_bytes)));
+  const uint64_t fit = kernel.communicates
+                           ? per_sm * static_cast<uint64_t>(arch.num_sms)
+                           : static_cast<uint64_t>(std::max(1, request.settings.host_threads));
+  const uint64_t resident = std::min(request.grid.count(), fit);
+  if (per_block * resident <= kMost) return {};
+  return make_error(ErrorCode::kOutOfMemory,
+                    "{} blocks at once with {} bytes of registers, local and shared memory each; "
+                    "the emulator keeps {} bytes in all",
+                    resident, per_block, kMost);
+}
+
 }  // namespace
 
 int blocks_per_sm(const KernelAttributes& kernel, const Arch& arch, uint32_t threads_per_block,
@@ -122,7 +145,8 @@ Status check_launch(const LaunchRequest& request, const Arch& arch) {
                       shared, kernel.static_shared_bytes, request.dynamic_shared_bytes,
                       arch.shared_bytes_per_block);
   }
-  return {};
+  return check_host_memory(*request.module->program().kernels[static_cast<size_t>(request.kernel)],
+                           request, arch);
 }
 
 }  // namespace tilewright::emulator

@@ -78,13 +78,18 @@ class KernelLoader {
   Result<std::unique_ptr<KernelCode>> load() {
     kernel_->module = &module_;
     find_functions();
+    TW_TRY(check_local());
     layout_shared();
+    if (kernel_->attributes.static_shared_bytes > context_.arch.shared_bytes_per_block) {
+      return refuse("bytes of static shared memory", kernel_->attributes.static_shared_bytes,
+                    static_cast<uint64_t>(context_.arch.shared_bytes_per_block));
+    }
     kernel_->functions.resize(order_.size());
     for (size_t n = 0; n < order_.size(); ++n) {
       FunctionDecoder decoder(context_, order_[n], kernel_->functions[n]);
       TW_TRY(decoder.decode());
     }
-    measure_stack();
+    TW_TRY(measure_stack());
     describe();
     return std::move(kernel_);
   }
@@ -147,28 +152,53 @@ class KernelLoader {
     KernelAttributes& attributes = kernel_->attributes;
     if (!dynamic.empty()) bytes = round_up(bytes, dynamic_align);
     for (const uint32_t index : dynamic) context_.module_shared[index] = bytes;
-    attributes.static_shared_bytes = static_cast<uint32_t>(bytes);
+    attributes.static_shared_bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
     attributes.dynamic_shared_align = dynamic_align;
   }
 
-  // Local bytes of the deepest chain of calls; a recursive one gets a fixed stack on top.
-  void measure_stack() {
-    std::set<uint32_t> path;
-    kernel_->stack_bytes = deepest(entry_, path);
-    if (kernel_->recursive) kernel_->stack_bytes += kRecursionStack;
-    kernel_->stack_bytes = static_cast<uint32_t>(round_up(kernel_->stack_bytes, 64));
+  Error refuse(std::string_view what, uint64_t value, uint64_t limit) const {
+    return make_error(ErrorCode::kUnsupportedProblem, "{}: kernel '{}' has {} {}, the limit is {}",
+                      program_.file_name, module_.functions[entry_].name, value, what, limit);
   }
 
-  uint32_t deepest(uint32_t function, std::set<uint32_t>& path) {
+  Status check_local() const {
+    for (const uint32_t index : order_) {
+      uint64_t bytes = 0;
+      for (const ptx::Variable& variable : module_.functions[index].variables) {
+        if (variable.space != StateSpace::kLocal) continue;
+        bytes += variable.size + std::max<uint64_t>(variable.align, 1);
+        if (bytes > kMostLocal) return refuse("bytes of local memory", bytes, kMostLocal);
+      }
+    }
+    return {};
+  }
+
+  // Local bytes of the deepest chain of calls; a recursive one gets a fixed stack on top.
+  Status measure_stack() {
+    std::set<uint32_t> path;
+    uint64_t bytes = deepest(entry_, path);
+    if (kernel_->recursive) bytes += kRecursionStack;
+    bytes = round_up(bytes, 64);
+    if (too_deep_) return refuse("or more calls in a chain", kMostCalls, kMostCalls);
+    if (bytes > kMostLocal) return refuse("bytes of local memory", bytes, kMostLocal);
+    kernel_->stack_bytes = static_cast<uint32_t>(bytes);
+    return {};
+  }
+
+  uint64_t deepest(uint32_t function, std::set<uint32_t>& path) {
+    const auto known = depths_.find(function);
+    if (known != depths_.end()) return known->second;
+    if (path.size() >= kMostCalls) too_deep_ = true;
+    if (too_deep_) return 0;
     if (!path.insert(function).second) {
       kernel_->recursive = true;
       return 0;
     }
-    uint32_t most = 0;
+    uint64_t most = 0;
     for (const uint32_t callee : calls_[function]) most = std::max(most, deepest(callee, path));
     path.erase(function);
     const auto index = static_cast<size_t>(kernel_->function_of.at(function));
-    return kernel_->functions[index].local_bytes + most;
+    return depths_[function] = kernel_->functions[index].local_bytes + most;
   }
 
   void describe() {
@@ -194,6 +224,7 @@ class KernelLoader {
       const ptx::Function& function = module_.functions[index];
       a.instructions += static_cast<uint32_t>(function.instructions.size());
       a.communicates |= communicates(function);
+      a.launches_dependents |= launches_dependents(function);
     }
   }
 
@@ -229,6 +260,13 @@ class KernelLoader {
     return static_cast<uint32_t>(round_up(most, 8));
   }
 
+  static bool launches_dependents(const ptx::Function& function) {
+    return std::any_of(function.instructions.begin(), function.instructions.end(),
+                       [](const ptx::Instruction& i) {
+                         return i.opcode == ptx::Opcode::kGriddepcontrolLaunchDependents;
+                       });
+  }
+
   // May a block wait for what another one does, or learn in which order blocks came? It then runs
   // in model order.
   static bool communicates(const ptx::Function& function) {
@@ -249,6 +287,8 @@ class KernelLoader {
 
   // As large as a program that sets no limit may expect, times what the emulator can spare.
   static constexpr uint32_t kRecursionStack = 16384;
+  static constexpr uint64_t kMostLocal = 512 * 1024;  // per thread, on every architecture
+  static constexpr size_t kMostCalls = 1000;
 
   Program& program_;
   const ptx::Module& module_;
@@ -257,6 +297,8 @@ class KernelLoader {
   uint32_t entry_;
   std::vector<uint32_t> order_;  // module indices of kernel_->functions
   std::map<uint32_t, std::set<uint32_t>> calls_;
+  std::map<uint32_t, uint64_t> depths_;  // local bytes from a function down
+  bool too_deep_ = false;
 };
 
 Status place_variable(const ptx::Variable& variable, const std::string& name, Program& program,

@@ -122,4 +122,17 @@ Status check_launch(const LaunchRequest& request, const Arch& arch);
 // launches on one DeviceMemory must not overlap.
 LaunchOutcome run_launch(const LaunchRequest& request, const Arch& arch, DeviceMemory& memory);
 
+struct OverlappedOutcome {
+  LaunchOutcome primary, dependent;
+};
+
+// Two launches of which the second, a programmatic dependent of the first, may start once every
+// block of the first has executed griddepcontrol.launch_dependents or has ended; its
+// griddepcontrol.wait waits for the first to end. Under `eager` the first ends before the second
+// starts; under `lazy` the second goes as far as it can before the first goes on; under `random`
+// they take turns. A dependent cluster starts only where the first leaves room. One host thread. A
+// fault in either ends both.
+OverlappedOutcome run_overlapped(const LaunchRequest& primary, const LaunchRequest& dependent,
+                                 const Arch& arch, DeviceMemory& memory);
+
 }  // namespace tilewright::emulator

@@ -98,7 +98,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(int64_t capacity_byte
   }
   Allocation parameters;
   parameters.base = memory->parameter_block();
-  parameters.bytes = kParameterBytes;
+  parameters.bytes = 2 * kParameterBytes;
   parameters.read_only = true;
   parameters.permanent = true;
   parameters.label = "kernel parameters";

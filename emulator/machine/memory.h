@@ -118,9 +118,11 @@ class DeviceMemory {
   uint64_t capacity_bytes() const { return capacity_; }
   uint64_t allocated_bytes() const;
 
-  // The constant bank with a launch's parameters: one read-only block of kParameterBytes, used
-  // launch by launch.
-  DeviceAddress parameter_block() const { return base_ + 4096; }
+  // The constant bank with a launch's parameters: one of two read-only blocks of kParameterBytes,
+  // used launch by launch; two launches may run at once.
+  DeviceAddress parameter_block(int number = 0) const {
+    return base_ + 4096 + static_cast<uint64_t>(number) * kParameterBytes;
+  }
 
   // The first address; whether an address lies in this device's range, allocated or not.
   DeviceAddress base() const { return base_; }

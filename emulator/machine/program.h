@@ -47,7 +47,8 @@ struct KernelAttributes {
   uint32_t fixed_registers = 0;
   bool explicit_cluster = false;
   uint32_t instructions = 0;
-  bool communicates = false;  // may wait on other blocks: run in model order on one thread
+  bool launches_dependents = false;  // contains griddepcontrol.launch_dependents
+  bool communicates = false;         // may wait on other blocks: run in model order on one thread
 };
 
 // A .global or .const variable.

@@ -16,6 +16,9 @@ namespace {
 // holds for a warp in which that has happened.
 constexpr int64_t kPatience = 20000;
 constexpr int64_t kShortPatience = 512;
+// Activations of functions that a warp keeps, and the bytes of their registers.
+constexpr size_t kMostFrames = 4096;
+constexpr size_t kMostFrameBytes = size_t{64} << 20;
 
 Frame* new_frame(Warp& warp) {
   if (!warp.free_frames.empty()) {
@@ -316,12 +319,17 @@ const Instruction* exit_lanes(Warp& warp, uint32_t lanes, const Instruction* nex
 const Instruction* enter_function(Warp& warp, const FunctionCode& callee, const CallForm& call,
                                   const Instruction* return_to) {
   const uint64_t local_base = warp.frame->local_base + warp.frame->function->local_bytes;
-  if (local_base + callee.local_bytes > warp.local_bytes || warp.frame_store.size() > 4096) {
-    return fault(warp, return_to - 1,
-                 {.kind = FaultKind::kOutOfBounds,
-                  .message = fmt::format("stack overflow: a call needs {} bytes of local memory, "
-                                         "the stack has {}",
-                                         local_base + callee.local_bytes, warp.local_bytes)});
+  const bool too_deep = warp.frame_store.size() > kMostFrames ||
+                        warp.frame_store.size() * callee.frame_bytes > kMostFrameBytes;
+  if (too_deep || local_base + callee.local_bytes > warp.local_bytes) {
+    return fault(
+        warp, return_to - 1,
+        {.kind = FaultKind::kOutOfBounds,
+         .message = too_deep
+                        ? fmt::format("stack overflow: {} calls nested", warp.frame_store.size())
+                        : fmt::format("stack overflow: a call needs {} bytes of local "
+                                      "memory, the stack has {}",
+                                      local_base + callee.local_bytes, warp.local_bytes)});
   }
   Frame* frame = new_frame(warp);
   frame->storage.resize(callee.frame_bytes + 64);

@@ -53,6 +53,7 @@ enum class GroupState : uint8_t {
   kAtCluster,     // at barrier.cluster.wait
   kAtMbarrier,    // at a try_wait of the mbarrier with offset wait_id
   kAtWarpgroup,   // at a wgmma.wait_group, for other warps of the warpgroup
+  kAtGrid,        // at griddepcontrol.wait
   kAtRegisters,   // at a setmaxnreg.inc, for wait_id more registers per thread
 };
 

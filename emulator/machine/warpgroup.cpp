@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kPoison = 0xffffffffu;  // NaN, twice NaN in f16
 constexpr uint32_t kEveryWarp = 15;
+constexpr size_t kMostInFlight = 4096;       // products that no wait has covered
 constexpr uint32_t kWindowBytes = 1u << 18;  // what a descriptor can address
 
 Warpgroup& warpgroup_of(Warp& warp) { return warp.block->warpgroups[warp.index / 4]; }
@@ -224,6 +225,10 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
     return refuse(warp, i, FaultKind::kDivergent, "a scale-d that differs among the warp's lanes");
   }
   const uint64_t number = member.issued;
+  if (group.products.size() >= kMostInFlight) {
+    return refuse(warp, i, FaultKind::kAsynchronous,
+                  fmt::format("more than {} wgmma with no wait", kMostInFlight));
+  }
   if (number == group.first + group.products.size()) {
     auto fresh = std::make_unique<WarpgroupProduct>();
     fresh->instruction = i;

@@ -276,6 +276,9 @@ Result<std::vector<MatchedForm>> match_suffixes(Opcode opcode, std::string_view 
     for (const std::string_view text : split(suffixes.substr(1), ".")) {
       const TokenRange range = find_tokens(text);
       if (range.count == 0) {
+        if (text.starts_with("im2col")) {
+          return make_error(ErrorCode::kParseError, "'.{}': im2col copies are not built", text);
+        }
         return make_error(ErrorCode::kParseError, "unknown modifier '.{}'", text);
       }
       ranges.push_back(range);

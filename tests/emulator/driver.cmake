@@ -3,7 +3,9 @@ tw_add_test(emulator_driver_test
   LABELS emulator
   SOURCES
     ${CMAKE_CURRENT_SOURCE_DIR}/driver_context_test.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/driver_dependent_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/driver_graph_test.cpp
+    ${CMAKE_CURRENT_SOURCE_DIR}/driver_hostile_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/driver_launch_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/driver_memory_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/driver_module_test.cpp

@@ -9,6 +9,7 @@ tw_add_test(emulator_machine_test
     machine_forms_test.cpp
     machine_mbarrier_test.cpp
     machine_memory_test.cpp
+    machine_overlap_test.cpp
     machine_registers_test.cpp
     machine_support.cpp
     machine_tensormap_test.cpp

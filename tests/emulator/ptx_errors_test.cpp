@@ -67,6 +67,15 @@ TEST(PtxErrors, Constants) {
               HasSubstr("7 operands, expected 8"));
 }
 
+TEST(PtxErrors, Im2colIsNamed) {
+  EXPECT_THAT(body_error("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::"
+                         "complete_tx::bytes [%r1], [%d1, {%r1,%r1,%r1}], [%r1], {%r1};"),
+              HasSubstr("im2col copies are not built"));
+  EXPECT_THAT(body_error("cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group "
+                         "[%d1, {%r1,%r1,%r1}], [%r1];"),
+              HasSubstr("im2col copies are not built"));
+}
+
 TEST(PtxErrors, Targets) {
   const std::string body = ".entry k() { wgmma.fence.sync.aligned; ret; }";
   EXPECT_THAT(error_of(".version 8.0\n.target sm_90\n.address_size 64\n" + body),
