@@ -156,12 +156,14 @@ CUresult set_function_attribute(Function& function, CUfunction_attribute attribu
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
+  const KeepHeld keep;
   std::shared_ptr<Function> function;
   TW_DRIVER_TRY(find_function(handle, &function));
   return get_function_attribute(*function, attribute, value);
 }
 
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  const KeepHeld keep;
   std::shared_ptr<Function> function;
   TW_DRIVER_TRY(find_function(handle, &function));
   return set_function_attribute(*function, attribute, value);

@@ -149,6 +149,7 @@ CUresult cuModuleUnload(CUmodule handle) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+  const KeepHeld keep;
   std::shared_ptr<Context> context;
   TW_DRIVER_TRY(current_context(&context));
   if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -102,7 +102,7 @@ Status FunctionDecoder::cluster_operation(Operands o) {
       emit(make(execute::grid_wait), Guarding::kSync);
       return {};
     case Opcode::kGriddepcontrolLaunchDependents:
-      emit(make(execute::grid_launch_dependents));
+      emit(make(execute::grid_launch_dependents), Guarding::kSync);
       return {};
     case Opcode::kFenceProxyAsync:
       emit(make(execute::fence_async_proxy));

@@ -142,7 +142,7 @@ const Instruction* grid_wait(Warp& warp, const Instruction* i) {
 
 const Instruction* grid_launch_dependents(Warp& warp, const Instruction* i) {
   warp.block->launches_dependents = true;
-  return i + 1;
+  return nanosleep(warp, i);  // a turn ends here, so that dependents can come before what follows
 }
 
 const Instruction* barrier(Warp& warp, const Instruction* i) {

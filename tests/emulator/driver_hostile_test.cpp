@@ -103,7 +103,7 @@ std::vector<Row> rows() {
       {"Harmless", program(""), At::kNever, CUDA_SUCCESS, ""},
       // Texts.
       {"Nothing", "", At::kLoad, CUDA_ERROR_INVALID_IMAGE, ""},
-      {"Noise", repeated("\x01\x02\xff", 1000), At::kLoad, CUDA_ERROR_INVALID_IMAGE, ""},
+      {"Noise", repeated("\x01\x02\xff", 1000), At::kLoad, kPtx, "expected '.version'"},
       {"Unfinished", ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k( ", At::kLoad, kPtx,
        "expected a parameter"},
       {"DeepBlocks", program(repeated("{", 100'000)), At::kLoad, kPtx, "nested too deeply"},
