@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "core/half.h"
 #include "core/text.h"
+#include "reference/gradient_bound.h"
 
 namespace tilewright {
 namespace {
@@ -228,6 +229,19 @@ Result<std::vector<std::vector<std::byte>>> run_once(Session& session, const Ker
   return results;
 }
 
+Result<Verdict> verify_gradients(const Problem& problem, const reference::Sizes& sizes,
+                                 const TrialTensors& inputs, const TrialOutputs& outputs,
+                                 Dtype dtype) {
+  TW_ASSIGN(const reference::ExpectedGradients expected,
+            reference::expected_gradients(problem, sizes,
+                                          {.forward = inputs.view(), .dout = inputs.dout}, dtype));
+  Verdict verdict;
+  verdict.outputs.emplace_back("dq", reference::compare(outputs.dq, expected.dq, dtype));
+  verdict.outputs.emplace_back("dk", reference::compare(outputs.dk, expected.dk, dtype));
+  verdict.outputs.emplace_back("dv", reference::compare(outputs.dv, expected.dv, dtype));
+  return verdict;
+}
+
 }  // namespace
 
 Result<reference::Sizes> trial_sizes(const Problem& problem) {
@@ -363,6 +377,9 @@ Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
                        const TrialTensors& inputs, const TrialOutputs& outputs) {
   if (is_linear(problem)) return verify_linear(problem, sizes, inputs, outputs);
   const Dtype dtype = problem.out_dtype.value_or(problem.dtype.value_or(Dtype::kFloat16));
+  if (problem.pass == Pass::kBackward) {
+    return verify_gradients(problem, sizes, inputs, outputs, dtype);
+  }
   TW_ASSIGN(const reference::Forward expected,
             reference::attention_forward(problem, sizes, inputs.view()));
   TW_ASSIGN(const std::vector<float> plain,

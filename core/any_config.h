@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "templates/attention/config/backward_sm80.h"
 #include "templates/attention/config/forward_sm80.h"
 #include "templates/attention/config/linear.h"
 #include "templates/attention/config/standard.h"
@@ -15,7 +16,8 @@
 namespace tilewright {
 
 using AnyConfig = std::variant<attention::ForwardSm80Config, attention::StandardConfig,
-                               attention::LinearForwardConfig, attention::LinearStepConfig>;
+                               attention::LinearForwardConfig, attention::LinearStepConfig,
+                               attention::BackwardSm80Config>;
 
 // "forward_sm80"
 std::string_view family_name(const AnyConfig& config);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/check.h"
+#include "generator/backward_sm80.h"
 #include "generator/family.h"
 #include "generator/forward_sm80.h"
 #include "generator/linear_forward.h"
@@ -47,7 +48,7 @@ constexpr Family row() {
 }
 
 constexpr std::array kFamilies = {row<ForwardSm80>(), row<Standard>(), row<LinearForward>(),
-                                  row<LinearStep>()};
+                                  row<LinearStep>(), row<BackwardSm80>()};
 static_assert(kFamilies.size() == std::variant_size_v<AnyConfig>);
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/any_config.h"
 #include "core/check.h"
+#include "generator/block_order.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
 
@@ -176,19 +177,16 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
   if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
-  const int64_t num_query_tiles = ceil_div(shape.seqlen_q, config.tile_m);
-  const int64_t num_pairs = saturating_product(shape.batch, shape.num_heads_q);
-  TW_TRY(check_grid(saturating_product(num_pairs, num_query_tiles), shape));
-
   const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
   const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
-  // Pairs whose K and V fill half of L2 together run side by side, so that their query tiles find
-  // K and V there; a whole group of query heads shares one K and V.
-  const int64_t kv_bytes =
-      std::max<int64_t>(1, shape.seqlen_k * (config.head_dim_qk + config.head_dim_v) * 2);
-  const int64_t kv_heads = std::max<int64_t>(1, arch.l2_bytes / 2 / kv_bytes);
-  const int64_t section_size =
-      kv_heads > num_pairs / group_size ? num_pairs : kv_heads * group_size;
+  // A whole group of query heads shares one K and V.
+  TW_ASSIGN(
+      const attention::BlockOrder order,
+      block_order({.heads = shape.num_heads_q,
+                   .tiles = ceil_div(shape.seqlen_q, config.tile_m),
+                   .shared_bytes = shape.seqlen_k * (config.head_dim_qk + config.head_dim_v) * 2,
+                   .sharers = group_size},
+                  shape, arch));
 
   Params params = {};
   params.row_left = interval.row_left;
@@ -197,15 +195,15 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   params.group_size = static_cast<int>(group_size);
   params.seqlen_q = static_cast<int>(shape.seqlen_q);
   params.seqlen_k = static_cast<int>(shape.seqlen_k);
-  params.num_query_tiles = static_cast<int>(num_query_tiles);
-  params.section_size = static_cast<int>(section_size);
-  params.num_batch_heads = static_cast<int>(num_pairs);
+  params.num_query_tiles = order.num_tiles;
+  params.section_size = order.section_size;
+  params.num_batch_heads = order.num_pairs;
   const ScoreFactors factors = score_factors(problem, config.head_dim_qk);
   params.scale_log2 = factors.scale_log2;
   params.tanh_scale = factors.tanh_scale;
 
   launch.params = params;
-  launch.add_step(0, {.grid = {.x = static_cast<uint32_t>(num_pairs * num_query_tiles)},
+  launch.add_step(0, {.grid = along_x(num_blocks(order)),
                       .block = {.x = static_cast<uint32_t>(config.num_threads())},
                       .shared_bytes = config.shared_bytes()});
   return launch;

@@ -8,6 +8,7 @@
 #include <span>
 #include <variant>
 
+#include "templates/attention/params/backward.h"
 #include "templates/attention/params/forward.h"
 #include "templates/attention/params/linear.h"
 #include "templates/attention/params/standard.h"
@@ -29,8 +30,8 @@ struct FamilyStep {
 };
 
 // The parameters of one launch: every kernel of it takes the same struct.
-using AnyParams =
-    std::variant<attention::ForwardParams, attention::StandardParams, attention::LinearParams>;
+using AnyParams = std::variant<attention::ForwardParams, attention::StandardParams,
+                               attention::LinearParams, attention::BackwardParams>;
 
 struct FamilyLaunch {
   static constexpr int kMaxSteps = 4;

@@ -17,19 +17,6 @@ __device__ __forceinline__ float feature_of(float x) {
   }
 }
 
-struct Pair {
-  float low, high;
-};
-
-template <Dtype kDtype>
-__device__ __forceinline__ Pair unpack(unsigned packed) {
-  if constexpr (kDtype == Dtype::kFloat16) {
-    return {ptx::low_f16(packed), ptx::high_f16(packed)};
-  } else {
-    return {ptx::low_bf16(packed), ptx::high_bf16(packed)};
-  }
-}
-
 // φ(scale · x) of both elements.
 template <Dtype kDtype, Feature kFeature>
 __device__ __forceinline__ Pair features_of(unsigned packed, float scale) {

@@ -32,15 +32,6 @@
 
 namespace tilewright::attention {
 
-template <bool kCondition, class A, class B>
-struct Select {
-  using Type = A;
-};
-template <class A, class B>
-struct Select<false, A, B> {
-  using Type = B;
-};
-
 template <ForwardSm80Config kConfig>
 struct ForwardSm80 {
   static_assert(kConfig.dtype == Dtype::kFloat16 || kConfig.dtype == Dtype::kBFloat16,

@@ -9,6 +9,15 @@
 
 namespace tilewright::attention {
 
+// What a mask needs of a kernel's parameters, which may be given instead. With rows and columns
+// exchanged, {-row_right, -row_left, seqlen_k, seqlen_q}, the mask says which queries see a key.
+struct MaskExtent {
+  long long row_left;
+  long long row_right;
+  int seqlen_q;
+  int seqlen_k;
+};
+
 // The key tiles of one query tile: those in [clean_begin, clean_end) are visible to every row. Only
 // the last one may reach beyond seqlen_k, and then it is not clean.
 struct KeyTiles {

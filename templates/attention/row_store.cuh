@@ -42,4 +42,28 @@ __device__ __forceinline__ void store_chunk(char* to, const Chunk& chunk, long l
   }
 }
 
+// Stores one row of a warp's accumulators, times `factor`: the upper (half 0) or lower one of the
+// 16-row fragments. chunk_of(n) is the chunk of the tensor's row that fragment n is; those from
+// num_chunks on do not exist. Called by the whole warp.
+template <Dtype kDtype, bool kStrided, int kFragments, class ChunkOf>
+__device__ __forceinline__ void store_row(const float (&acc)[kFragments][4], int half, float factor,
+                                          bool row_exists, char* row, long long dim_bytes,
+                                          int num_chunks, const ChunkOf& chunk_of) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int n = 0; n < kFragments; n += 4) {
+    unsigned words[4] = {};
+#pragma unroll
+    for (int i = 0; i < 4 && n + i < kFragments; ++i) {
+      words[i] = pack<kDtype>(acc[n + i][half * 2] * factor, acc[n + i][half * 2 + 1] * factor);
+    }
+    const Chunk chunk = gather_quad(words);
+    const int fragment = n + lane % 4;
+    const int place = chunk_of(fragment);
+    if (row_exists && fragment < kFragments && place < num_chunks) {
+      store_chunk<kStrided>(row + place * kChunkElements * dim_bytes, chunk, dim_bytes);
+    }
+  }
+}
+
 }  // namespace tilewright::attention

@@ -34,16 +34,17 @@ struct SharedTile {
   }
 };
 
-// One lane's view of a tile for ldmatrix: its row is `row` plus multiples of 8 known at compile
-// time, its chunk `odd` (0 or 1) plus even numbers known at compile time. The chunk bits that the
-// swizzle moves are the low bits of the address, as rows are multiples of swizzle_span chunks and
-// tiles are 128-byte aligned; so one xor with an immediate steps through them.
+// One lane's view of a tile for ldmatrix: its row is `row` plus multiples of 8, its chunk `chunk`
+// plus even numbers whose bits `chunk` does not have (any, if it is 0 or 1), best known at compile
+// time. The chunk bits that the swizzle moves are the low bits of the address, as rows are
+// multiples of swizzle_span chunks and tiles are 128-byte aligned; so one xor with an immediate
+// steps through them.
 template <class Tile>
 struct FragmentAddress {
   unsigned lane_offset;
 
-  __device__ __forceinline__ FragmentAddress(int row, int odd)
-      : lane_offset(static_cast<unsigned>(Tile::offset(row, odd))) {}
+  __device__ __forceinline__ FragmentAddress(int row, int chunk)
+      : lane_offset(static_cast<unsigned>(Tile::offset(row, chunk))) {}
 
   __device__ __forceinline__ unsigned at(unsigned tile_address, int row, int chunk_pair) const {
     constexpr unsigned kMoved = Tile::swizzle_span() - 1;
@@ -52,6 +53,20 @@ struct FragmentAddress {
            (column & ~kMoved) * kChunkBytes + static_cast<unsigned>(row * Tile::row_bytes());
   }
 };
+
+// Eight elements from global memory, `dim_bytes` apart if strided.
+template <bool kStrided>
+__device__ __forceinline__ Chunk load_chunk(const char* from, long long dim_bytes) {
+  if constexpr (!kStrided) return *reinterpret_cast<const Chunk*>(from);
+  Chunk elements = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned low = *reinterpret_cast<const unsigned short*>(from + 2 * i * dim_bytes);
+    const unsigned high = *reinterpret_cast<const unsigned short*>(from + (2 * i + 1) * dim_bytes);
+    elements.words[i] = low | high << 16;
+  }
+  return elements;
+}
 
 // Fills tiles from the rows of one head of a tensor. Columns from kValidColumns on, and rows from
 // `rows_left` on, become zero: memory outside the tensor never reaches a result, not even as
@@ -126,15 +141,7 @@ struct TileLoader {
   __device__ __forceinline__ void store_elements(unsigned address, const char* from,
                                                  bool valid) const {
     Chunk elements = {};
-    if (valid) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const unsigned low = *reinterpret_cast<const unsigned short*>(from + 2 * i * dim_bytes);
-        const unsigned high =
-            *reinterpret_cast<const unsigned short*>(from + (2 * i + 1) * dim_bytes);
-        elements.words[i] = low | high << 16;
-      }
-    }
+    if (valid) elements = load_chunk<true>(from, dim_bytes);
     *static_cast<Chunk*>(__cvta_shared_to_generic(address)) = elements;
   }
 };

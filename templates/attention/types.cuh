@@ -20,6 +20,15 @@ struct alignas(128) SharedBytes {
   char bytes[128];
 };
 
+template <bool kCondition, class A, class B>
+struct Select {
+  using Type = A;
+};
+template <class A, class B>
+struct Select<false, A, B> {
+  using Type = B;
+};
+
 constexpr float infinity() { return __builtin_bit_cast(float, 0x7f800000); }
 constexpr float ln_2() { return 0.693147180559945309f; }
 constexpr float log2_e() { return 1.44269504088896341f; }
@@ -55,6 +64,19 @@ __device__ __forceinline__ unsigned pack(float low, float high) {
     return ptx::pack_f16x2(low, high);
   } else {
     return ptx::pack_bf16x2(low, high);
+  }
+}
+
+struct Pair {
+  float low, high;
+};
+
+template <Dtype kDtype>
+__device__ __forceinline__ Pair unpack(unsigned packed) {
+  if constexpr (kDtype == Dtype::kFloat16) {
+    return {ptx::low_f16(packed), ptx::high_f16(packed)};
+  } else {
+    return {ptx::low_bf16(packed), ptx::high_bf16(packed)};
   }
 }
 
