@@ -11,6 +11,7 @@
 namespace tilewright {
 namespace {
 
+using attention::BackwardSm80Config;
 using attention::ForwardSm80Config;
 using testing::HasSubstr;
 
@@ -85,16 +86,39 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"linear-step qk128 v128 bf16", "sm_86"},
                     Case{"standard qk72 v40 strided softcap=9", "sm_86"}),
     case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Backward, Compile,
+    testing::Values(Case{"backward qk8 v8", "sm_80"},
+                    Case{"backward qk64 v64 bf16 causal", "sm_80", 3},
+                    Case{"backward qk80 v48 causal softcap=30", "sm_80"},
+                    Case{"backward qk128 v128 causal", "sm_80", 2},
+                    Case{"backward qk128 v128 bf16 causal softcap=9 strided", "sm_86"},
+                    Case{"backward qk192 v128 bf16 causal", "sm_80"},
+                    Case{"backward qk256 v8 causal", "sm_90"},
+                    Case{"backward qk8 v256 bf16 causal", "sm_80"},
+                    Case{"backward qk256 v256 bf16 causal", "sm_80"},
+                    Case{"backward qk256 v256 causal softcap=9 strided", "sm_89"},
+                    Case{"backward qk256 v256 causal", "sm_90a", 2}),
+    case_name);
 
 // Configs that no candidate list holds: the template refuses them in words.
 TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {
-  const std::pair<ForwardSm80Config, const char*> cases[] = {
-      {{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},
-      {{.head_dim_v = 264}, "head_dim_v must be a multiple of 8 from 8 to 256"},
-      {{.tile_n = 40}, "tile_n must be a multiple of 16"},
-      {{.tile_m = 192}, "tile_m must be 16 or 32 rows per warp"},
-      {{.stages = 0}, "at least one stage"},
-      {{.dtype = attention::Dtype::kFloat8E4M3}, "forward_sm80 takes fp16 and bf16"},
+  const std::pair<AnyConfig, const char*> cases[] = {
+      {ForwardSm80Config{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},
+      {ForwardSm80Config{.head_dim_v = 264}, "head_dim_v must be a multiple of 8 from 8 to 256"},
+      {ForwardSm80Config{.tile_n = 40}, "tile_n must be a multiple of 16"},
+      {ForwardSm80Config{.tile_m = 192}, "tile_m must be 16 or 32 rows per warp"},
+      {ForwardSm80Config{.stages = 0}, "at least one stage"},
+      {ForwardSm80Config{.dtype = attention::Dtype::kFloat8E4M3},
+       "forward_sm80 takes fp16 and bf16"},
+      {BackwardSm80Config{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},
+      {BackwardSm80Config{.dkdv_tile_m = 24}, "dkdv_tile_m must be a multiple of 16"},
+      {BackwardSm80Config{.dkdv_tile_n = 48}, "dkdv_tile_n must be 16 or 32 keys per warp"},
+      {BackwardSm80Config{.dkdv_column_warps = 3}, "dkdv_column_warps must divide dkdv_warps"},
+      {BackwardSm80Config{.dq_tile_m = 192}, "dq_tile_m must be 16 or 32 rows per warp"},
+      {BackwardSm80Config{.dq_tile_n = 24}, "dq_tile_n must be a multiple of 16"},
+      {BackwardSm80Config{.dtype = attention::Dtype::kFloat8E4M3},
+       "backward_sm80 takes fp16 and bf16"},
   };
   for (const auto& [config, message] : cases) {
     const auto result = compile_offline({}, Problem{}, config, "sm_80");

@@ -1,4 +1,4 @@
-// Random forward problems from a printed seed: every option crossed with odd sizes.
+// Random problems from a printed seed: every option crossed with odd sizes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -93,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         FuzzCase{"forward", [](RandomProblem& random) { return random.make(); }, 40},
         FuzzCase{"standard", [](RandomProblem& random) { return "standard " + random.make(); }, 12},
+        FuzzCase{"backward", [](RandomProblem& random) { return "backward " + random.make(); }, 12},
         FuzzCase{"linear_forward", [](RandomProblem& random) { return random.make_linear(); }, 12},
         FuzzCase{"linear_step", [](RandomProblem& random) { return random.make_step(); }, 12}),
     [](const auto& test) { return std::string(test.param.name); });

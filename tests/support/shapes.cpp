@@ -95,6 +95,52 @@ std::vector<std::string> forward_standard() {
   return problems;
 }
 
+std::vector<std::string> backward_smoke() {
+  return {
+      // Every head dim class, odd lengths, masks of both alignments.
+      "hq2 hkv1 q67 k131 qk16 v16 fp16 causal",
+      "hq2 hkv1 q35 k45 qk24 v24 bf16",
+      "hq2 hkv1 q67 k131 qk64 v64 fp16",
+      "hq2 hkv1 q131 k67 qk80 v80 bf16 causal",
+      "hq1 hkv1 q65 k65 qk128 v128 fp16 causal",
+      "hq1 hkv1 q33 k97 qk160 v160 bf16",
+      "hq1 hkv1 q65 k33 qk200 v200 fp16 causal",
+      "hq1 hkv1 q35 k67 qk256 v256 bf16",
+      // head_dim_v != head_dim_qk.
+      "hq2 hkv1 q33 k69 qk192 v128 bf16 causal",
+      "hq1 hkv1 q35 k37 qk256 v8 fp16",
+      "hq1 hkv1 q35 k37 qk8 v256 bf16 causal",
+      "b2 hq6 hkv2 q65 k129 qk80 v48 bf16 causal",
+      // Groups and batches.
+      "b2 hq8 hkv1 q35 k35 qk32 v32 bf16 causal",
+      "b3 hq5 hkv5 q33 k17 qk32 v32 fp16",
+      // One query or key, tile edges.
+      "hq2 hkv2 q1 k1 qk64 v64 fp16",
+      "hq2 hkv2 q1 k129 qk64 v64 fp16 causal",
+      "hq2 hkv2 q129 k1 qk64 v64 bf16 causal",
+      "hq2 hkv2 q64 k64 qk64 v64 fp16 causal=top-left",
+      "hq2 hkv2 q63 k65 qk64 v64 bf16 causal=top-left",
+      // Windows: one interval of keys a row, also none.
+      "hq2 hkv1 q100 k100 qk32 v32 fp16 window=17,0",
+      "hq2 hkv1 q75 k115 qk32 v32 bf16 window=31,5",
+      "hq2 hkv1 q115 k75 qk32 v32 fp16 window=24,24",
+      "hq1 hkv1 q70 k70 qk32 v32 bf16 window=0,0",
+      // Scores.
+      "hq2 hkv1 q67 k67 qk64 v64 fp16 scale=0.7 causal",
+      "hq2 hkv1 q67 k67 qk64 v64 bf16 softcap=2.5 causal",
+      "hq1 hkv1 q35 k67 qk256 v256 fp16 softcap=50 scale=0.5",
+      "hq1 hkv1 q35 k67 qk32 v32 fp16 scale=0",
+      // Layouts and strides.
+      "b2 hq4 hkv2 q35 k67 qk72 v40 bf16 causal layout=bhsd",
+      "b2 hq4 hkv2 q35 k67 qk64 v64 fp16 strided causal",
+      "b2 hq2 hkv1 q37 k45 qk80 v24 bf16 strided layout=bhsd",
+      // Zero sizes.
+      "b2 hq2 hkv1 q35 k0 qk64 v64 fp16",
+      "b2 hq2 hkv1 q0 k35 qk64 v64 bf16 causal",
+      "b0 hq2 hkv1 q35 k35 qk64 v64 fp16",
+  };
+}
+
 std::string test_name(const std::string& problem) {
   std::string name;
   for (const char c : problem) {

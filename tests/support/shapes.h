@@ -7,9 +7,11 @@
 
 namespace tilewright::testing {
 
-// Problem texts of the forward pass that every device of a level must get right.
+// Problem texts of a pass that every device of a level must get right.
 std::vector<std::string> forward_smoke();
 std::vector<std::string> forward_standard();
+// Without the word `backward`.
+std::vector<std::string> backward_smoke();
 
 // A test name made of a problem text: letters, digits and underscores.
 std::string test_name(const std::string& problem);
