@@ -6,6 +6,7 @@
 #include "cli/emulator_counters.h"
 #include "cli/output_files.h"
 #include "cli/run_input.h"
+#include "cli/run_output.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 struct RunFlags {
   CommonFlags common;
-  std::string problem, out, lse;
+  std::string problem;
   InputFiles files;
+  OutputFiles outputs;
   uint64_t seed = 0;
   int64_t repeat = 1;
   bool check = false, counters = false;
@@ -46,9 +48,7 @@ std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Op
     words.push_back(value);
   };
   if (flags.files.any()) {
-    add("--q", flags.files.q);
-    add("--k", flags.files.k);
-    add("--v", flags.files.v);
+    for (const FileFlag& file : flags.files.flags()) add(std::string(file.flag), file.path);
   } else {
     add("--seed", fmt::to_string(flags.seed));
   }
@@ -69,27 +69,15 @@ Result<RunInput> read_input(const RunFlags& flags) {
   return input_from_problem(std::move(problem));
 }
 
-Status write_outputs(const RunFlags& flags, const RunOutcome& outcome) {
-  const Problem& problem = outcome.input.problem;
-  const reference::Sizes& sizes = outcome.input.sizes;
-  if (!flags.out.empty()) {
-    TW_TRY(write_tensor(flags.out, problem.out_dtype.value_or(*problem.dtype), problem.layout,
-                        {sizes.batch, sizes.seqlen_q, sizes.num_heads_q, sizes.head_dim_v},
-                        outcome.outputs.out));
-  }
-  if (!flags.lse.empty()) TW_TRY(write_lse(flags.lse, sizes, outcome.outputs.lse));
-  return {};
-}
-
 Result<RunOutcome> execute(const RunFlags& flags) {
   const Options options = make_options(flags.common);
-  TW_TRY(check_outputs({{"--out", flags.out}, {"--lse", flags.lse}},
-                       {{"--q", flags.files.q}, {"--k", flags.files.k}, {"--v", flags.files.v}}));
+  TW_TRY(check_outputs(flags.outputs.flags(), flags.files.flags()));
   RunOutcome outcome;
   Progress progress("reading the input");
   TW_ASSIGN(outcome.input, read_input(flags));
   RunInput& input = outcome.input;
-  TW_TRY(check_host_memory(input.sizes, flags.check));
+  TW_TRY(check_pass(input.problem.pass, flags.outputs));
+  TW_TRY(check_host_memory(input.problem.pass, input.sizes, flags.check));
 
   progress.set_label("preparing the kernel");
   TW_ASSIGN(const std::unique_ptr<Session> session, Session::open(options));
@@ -113,7 +101,7 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   if (count) {
     TW_ASSIGN(outcome.counters, emulator_counters());
   }
-  TW_TRY(write_outputs(flags, outcome));
+  TW_TRY(write_outputs(flags.outputs, input.problem, input.sizes, outcome.outputs));
 
   if (flags.check) {
     progress.set_label("computing the fp64 reference");
@@ -171,8 +159,9 @@ Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
                             {"runs", flags.repeat},
                             {"host_seconds", outcome.host_seconds},
                             {"notes", std::move(notes)}});
-  if (!flags.out.empty()) json.set("out", flags.out);
-  if (!flags.lse.empty()) json.set("lse", flags.lse);
+  for (const FileFlag& file : flags.outputs.flags()) {
+    if (!file.path.empty()) json.set(std::string(file.flag.substr(2)), file.path);
+  }
   if (outcome.verdict) {
     Json check = Json::object({{"ok", outcome.verdict->ok()}});
     for (const auto& [name, comparison] : outcome.verdict->outputs) {
@@ -245,8 +234,8 @@ std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
       add_check(table, "check " + name, comparison);
     }
   }
-  for (const std::string& path : {flags.out, flags.lse}) {
-    if (!path.empty()) table.row({"wrote", path});
+  for (const FileFlag& file : flags.outputs.flags()) {
+    if (!file.path.empty()) table.row({"wrote", file.path});
   }
   table.row({"again", outcome.reproducer});
   return table.text();
@@ -267,9 +256,13 @@ void add_flags(ArgumentParser& parser, RunFlags& flags) {
               flags.files.q);
   parser.text("k", "FILE", "keys", flags.files.k);
   parser.text("v", "FILE", "values", flags.files.v);
-  parser.text("out", "FILE", "write the output here", flags.out);
+  parser.text("dout", "FILE", "gradient of the output, for the pass backward", flags.files.dout);
+  parser.text("out", "FILE", "write the output here", flags.outputs.out);
   parser.text("lse", "FILE", "write the log-sum-exp here, [batch, heads, seqlen] float32",
-              flags.lse);
+              flags.outputs.lse);
+  parser.text("dq", "FILE", "write the gradient of the queries here", flags.outputs.dq);
+  parser.text("dk", "FILE", "write the gradient of the keys here", flags.outputs.dk);
+  parser.text("dv", "FILE", "write the gradient of the values here", flags.outputs.dv);
   add_runtime_flags(parser, flags.common);
   parser.example("tilewright run --check --problem \"b2 hq6 hkv2 q129 k257 qk80 v48 bf16 causal\"");
   parser.example("tilewright run --q q.npy --k k.npy --v v.npy --out o.npy");

@@ -25,7 +25,7 @@ struct TensorDims {
   std::array<std::pair<std::string_view, std::optional<int64_t> Problem::*>, 4> dims;
 };
 
-constexpr std::array<TensorDims, 3> kTensors = {{
+constexpr std::array<TensorDims, 4> kTensors = {{
     {"q",
      {{{"b", &Problem::batch},
        {"q", &Problem::seqlen_q},
@@ -40,6 +40,11 @@ constexpr std::array<TensorDims, 3> kTensors = {{
      {{{"b", &Problem::batch},
        {"k", &Problem::seqlen_k},
        {"hkv", &Problem::num_heads_kv},
+       {"v", &Problem::head_dim_v}}}},
+    {"dout",
+     {{{"b", &Problem::batch},
+       {"q", &Problem::seqlen_q},
+       {"hq", &Problem::num_heads_q},
        {"v", &Problem::head_dim_v}}}},
 }};
 
@@ -158,26 +163,43 @@ NpyArray to_npy(Dtype dtype, std::vector<int64_t> shape, std::span<const float> 
 
 }  // namespace
 
+std::vector<FileFlag> InputFiles::flags() const {
+  return {{"--q", q}, {"--k", k}, {"--v", v}, {"--dout", dout}};
+}
+
+bool InputFiles::any() const {
+  const std::vector<FileFlag> all = flags();
+  return std::any_of(all.begin(), all.end(),
+                     [](const FileFlag& file) { return !file.path.empty(); });
+}
+
 Result<RunInput> input_from_files(Problem problem, const InputFiles& files) {
-  const std::array<const std::string*, 3> paths = {&files.q, &files.k, &files.v};
+  const bool backward = problem.pass == Pass::kBackward;
+  if (!backward && !files.dout.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--dout: the pass {} does not read it",
+                      to_string(problem.pass));
+  }
+  std::vector<const std::string*> paths = {&files.q, &files.k, &files.v};
+  if (backward) paths.push_back(&files.dout);
   for (size_t i = 0; i < paths.size(); ++i) {
     if (paths[i]->empty()) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "--{} is missing: --q, --k and --v come together", kTensors[i].name);
+      return make_error(ErrorCode::kInvalidArgument, "--{} is missing: {} come together",
+                        kTensors[i].name,
+                        backward ? "--q, --k, --v and --dout" : "--q, --k and --v");
     }
   }
   const bool dtype_was_given = problem.dtype.has_value();
   if (!dtype_was_given) problem.dtype = Dtype::kFloat16;
 
   RunInput input;
-  std::array<NpyArray, 3> arrays;
+  std::vector<NpyArray> arrays(paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     TW_ASSIGN(arrays[i], read_npy(*paths[i]));
     TW_TRY(match_type(*paths[i], arrays[i].type, dtype_was_given, *problem.dtype));
     TW_TRY(match_shape(kTensors[i], *paths[i], arrays[i], problem));
   }
-  const std::array<std::vector<float>*, 3> targets = {&input.tensors.q, &input.tensors.k,
-                                                      &input.tensors.v};
+  const std::array<std::vector<float>*, 4> targets = {&input.tensors.q, &input.tensors.k,
+                                                      &input.tensors.v, &input.tensors.dout};
   for (size_t i = 0; i < paths.size(); ++i) {
     TW_ASSIGN(*targets[i], values_of(*paths[i], arrays[i], problem, input.notes));
     arrays[i].data = {};
@@ -204,14 +226,16 @@ Result<RunInput> input_from_problem(Problem problem) {
   return input;
 }
 
-Status check_host_memory(const reference::Sizes& sizes, bool check) {
+Status check_host_memory(Pass pass, const reference::Sizes& sizes, bool check) {
   // Per element: the float values, their rounded copy and the emulated device's copy; the reference
-  // keeps three doubles and the plain result for each element of O.
+  // keeps three doubles and the plain result for each element of O, and five doubles and the plain
+  // result for each gradient.
   const double in = static_cast<double>(sizes.q_elements()) +
                     static_cast<double>(sizes.k_elements()) +
                     static_cast<double>(sizes.v_elements());
   const double out = static_cast<double>(sizes.out_elements());
-  const double bytes = 12 * (in + out) + (check ? 32 * out : 0);
+  double bytes = 12 * (in + out) + (check ? 32 * out : 0);
+  if (pass == Pass::kBackward) bytes += 12 * (in + out) + (check ? 44 * in : 0);
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE));
   if (bytes <= memory) return {};

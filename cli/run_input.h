@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotune/trial.h"
+#include "cli/output_files.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 
@@ -14,7 +15,11 @@ namespace tilewright::cli {
 
 struct InputFiles {
   std::string q, k, v;
-  bool any() const { return !q.empty() || !k.empty() || !v.empty(); }
+  std::string dout;  // backward
+
+  // "--q", … with their paths, empty ones too.
+  std::vector<FileFlag> flags() const;
+  bool any() const;
 };
 
 struct RunInput {
@@ -32,7 +37,7 @@ Result<RunInput> input_from_files(Problem problem, const InputFiles& files);
 Result<RunInput> input_from_problem(Problem problem);
 
 // kOutOfMemory if tensors, and with `check` the reference, exceed this machine's memory.
-Status check_host_memory(const reference::Sizes& sizes, bool check);
+Status check_host_memory(Pass pass, const reference::Sizes& sizes, bool check);
 
 // Writes contiguous [batch, rows, heads, dim] values in the problem's layout, in the type that .npy
 // has for `dtype`: float16, uint16 for bf16, uint8 for fp8, float32.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -187,6 +188,72 @@ TEST_F(RunFiles, LayoutSaysTheOrder) {
   ASSERT_EQ(finished.code, 0) << finished.err;
   EXPECT_EQ(read_npy(folder_ / "o.npy")->shape,
             (Extents{s_.batch * s_.rows_q, s_.heads_q, 1, s_.dim_v}));
+}
+
+// Against central differences of sum(dO ∘ O), by this test's own attention.
+TEST_F(RunFiles, BackwardReadsDoutAndWritesGradients) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const std::vector<float> dout =
+      rounded(Dtype::kFloat16, wavy(s_.batch * s_.rows_q * s_.heads_q * s_.dim_v, 0.59));
+  save(folder_ / "dout.npy", NpyType::kFloat16, Dtype::kFloat16,
+       {s_.batch, s_.rows_q, s_.heads_q, s_.dim_v}, dout);
+  const Words words = {"--problem", "backward fp16",    "--dout", folder_ / "dout.npy",
+                       "--dq",      folder_ / "dq.npy", "--dk",   folder_ / "dk.npy",
+                       "--dv",      folder_ / "dv.npy", "--check"};
+  const Finished finished = run(words);
+  ASSERT_EQ(finished.code, 0) << finished.err << finished.out;
+  EXPECT_THAT(finished.out, AllOf(HasSubstr("check dq"), HasSubstr("--dout")));
+
+  struct Input {
+    const char* file;
+    Extents shape;
+    std::vector<float> values;
+  };
+  std::array<Input, 3> inputs = {{{"dq.npy", q_shape(), rounded(Dtype::kFloat16, q_)},
+                                  {"dk.npy", k_shape(), rounded(Dtype::kFloat16, k_)},
+                                  {"dv.npy", v_shape(), rounded(Dtype::kFloat16, v_)}}};
+  const auto loss = [&] {
+    const std::vector<double> out =
+        attention(s_, inputs[0].values, inputs[1].values, inputs[2].values);
+    double sum = 0;
+    for (size_t i = 0; i < out.size(); ++i) sum += double{dout[i]} * out[i];
+    return sum;
+  };
+  for (Input& input : inputs) {
+    const Result<NpyArray> gradient = read_npy(folder_ / input.file);
+    ASSERT_TRUE(gradient.ok()) << gradient.error().message;
+    ASSERT_EQ(gradient->shape, input.shape) << input.file;
+    std::vector<float> values(static_cast<size_t>(gradient->num_elements()));
+    to_float(Dtype::kFloat16, gradient->data.data(), values);
+    for (size_t i = 0; i < values.size(); i += 97) {
+      constexpr float kStep = 1.0F / 64;
+      const float middle = input.values[i];
+      input.values[i] = middle + kStep;
+      const double above = loss();
+      input.values[i] = middle - kStep;
+      const double below = loss();
+      input.values[i] = middle;
+      ASSERT_NEAR(double{values[i]}, (above - below) / (2 * double{kStep}), 5e-3)
+          << input.file << " at " << i;
+    }
+  }
+}
+
+TEST_F(RunFiles, FilesOfAnotherPassAreRefused) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const std::pair<Words, const char*> cases[] = {
+      {{"--dq", folder_ / "dq.npy"}, "--dq: the pass forward does not compute it"},
+      {{"--dout", folder_ / "q.npy"}, "--dout: the pass forward does not read it"},
+      {{"--problem", "backward fp16"}, "--dout is missing"},
+      {{"--problem", "backward fp16", "--dout", folder_ / "q.npy", "--out", folder_ / "o.npy"},
+       "--out: the pass backward does not compute it"},
+      {{"--problem", "backward fp16", "--dout", folder_ / "k.npy"}, "k.npy: shape: extent 1"},
+  };
+  for (const auto& [words, message] : cases) {
+    const Finished finished = run(words);
+    EXPECT_EQ(finished.code, 2) << message << finished.out;
+    EXPECT_THAT(finished.err, HasSubstr(message));
+  }
 }
 
 TEST_F(RunFiles, ErrorsNameFileAndField) {
