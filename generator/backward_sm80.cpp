@@ -148,7 +148,7 @@ std::vector<Config> BackwardSm80::candidates(const Problem& problem, const Arch&
     for (const int rows_per_warp : {16, 32}) {
       for (const int stages : {1, 2}) {
         for (const int column_warps : {1, 2, 4}) {
-          for (const int tile_m : {16, 32, 64, 128}) {
+          for (const int tile_m : {16, 32, 64}) {
             const Config config =
                 with_shape(base, DkdvShape{tile_m, warps * rows_per_warp / column_warps, warps,
                                            column_warps, stages});

@@ -4,7 +4,7 @@ test program to fail on it.
 
     planted_faults.py TEMPLATES KERNEL_TEST_PROGRAM
 
-Each fault names the file, the text it replaces (which must occur exactly once), and the tests that should
+The program's name says which faults: those of the family it tests. Each names the file, the text it replaces (which must occur exactly once), and the tests that should
 notice. Prints a table; exits 1 if a fault survives or the untouched templates fail.
 """
 import os
@@ -17,7 +17,7 @@ import tempfile
 CAUSAL = "*q193_k191_qk64_v64_fp16_causal:*q257_k129*"
 SCHEDULES = "*ForwardSchedules*"
 
-FAULTS = [
+FORWARD = [
     ("mask edge off by one", "attention/masks.cuh", "clamp_to_int(row_right + query + 1, 0, seqlen_k)",
      "clamp_to_int(row_right + query, 0, seqlen_k)", CAUSAL),
     ("clean tiles one too many", "attention/masks.cuh", "                      all.end / kTileN};",
@@ -47,6 +47,43 @@ FAULTS = [
      "head % params.group_size}", "*b2_hq12*:*b2_hq6*"),
 ]
 
+DQ, DKDV = "attention/backward_dq.cuh", "attention/backward_dkdv.cuh"
+GRADIENTS, PREPROCESS = "attention/gradients.cuh", "attention/backward_preprocess.cuh"
+BACKWARD_SCHEDULES = "*BackwardSchedules*"
+BACKWARD = [
+    ("mask edge off by one", "attention/masks.cuh", "clamp_to_int(row_right + query + 1, 0, seqlen_k)",
+     "clamp_to_int(row_right + query, 0, seqlen_k)", "*q65_k65_qk128*:*q131_k67_qk80*"),
+    ("queries of a key not the mask transposed", DKDV, "MaskExtent{-params.row_right, -params.row_left,",
+     "MaskExtent{params.row_left, params.row_right,", "*q65_k65_qk128*"),
+    ("mask after the exponential", GRADIENTS, "= -infinity();", "= -80.0f;", "*LseFar*:*NothingSeen*"),
+    ("D not subtracted", GRADIENTS, "product -= fragment.of[i].delta;", "", "*q67_k131_qk64*"),
+    ("slope of softcap left out", GRADIENTS, "product *= 1.0f - score * score;", "", "*softcap*"),
+    ("lse in base e", PREPROCESS, "lse * log2_e()", "lse", "*q67_k131_qk64*"),
+    ("lanes of D not all added", PREPROCESS, "ptx::shuffle_xor<kLanes / 2>(value)", "0.0f", "*q67_k131_qk64*"),
+    ("statistics beyond seqlen_q not written", PREPROCESS,
+     "if (chunk != 0 || row >= params.statistics_rows) return;",
+     "if (chunk != 0 || row >= params.seqlen_q) return;", "*q67_k131_qk64*"),
+    ("statistics of columns mixed up", DKDV, "{{first, second, first, second}}", "{{first, first, second, second}}",
+     "*q67_k131_qk64*"),
+    ("one head of a group", DKDV, "first_head + params.group_size}", "first_head + 1}", "*BackwardGroups*:*b2_hq6*"),
+    ("wrong key head of a group", DQ, "head / params.group_size}", "head % params.group_size}", "*b2_hq6*"),
+    ("dK without the scale", DKDV, "dk, params.scale, params.dk", "dk, 1.0f, params.dk", "*q67_k131_qk64*"),
+    ("keys beyond seqlen_k stored", DKDV, "key < params.seqlen_k, head", "true, head", "*q67_k131_qk64*"),
+    ("rows beyond seqlen_q stored", DQ, "query < params.seqlen_q, head", "true, head", "*q67_k131_qk64*"),
+    ("column warps sum the same columns", DKDV, "by_depth_address<BTile>(lane(), 0, 2 * column_warp())",
+     "by_depth_address<BTile>(lane(), 0, 0)", "*qk256_v256*"),
+    ("P not yet there from the other warp", DKDV, "      __syncthreads();\n    }\n    accumulate<DoutTile>",
+     "    }\n    accumulate<DoutTile>", BACKWARD_SCHEDULES + ":*qk256_v256*"),
+    ("no wait for a step's tiles", "attention/pipeline.cuh", "ptx::cp_async_wait<(kStages > 1 ? kStages - 2 : 0)>();",
+     "ptx::cp_async_wait<7>();", BACKWARD_SCHEDULES),
+    ("no barrier before a step", "attention/pipeline.cuh", "- 2 : 0)>();\n    __syncthreads();", "- 2 : 0)>();",
+     BACKWARD_SCHEDULES),
+    ("slot filled while it is read, one stage", "attention/pipeline.cuh",
+     "compute(step, slot);\n      __syncthreads();", "compute(step, slot);",
+     BACKWARD_SCHEDULES + ":*BackwardDevices*"),
+]
+FAULTS = {"kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD}
+
 
 def run(program, templates, tests, cache):
     environment = {**os.environ, "TILEWRIGHT_TEMPLATES": str(templates), "TILEWRIGHT_CACHE_DIR": cache}
@@ -55,19 +92,20 @@ def run(program, templates, tests, cache):
     if "0 tests from" in outcome.stdout:
         raise SystemExit(f"planted_faults: no test matches {tests}")
     failed = [line.split("] ")[1].split(",")[0] for line in outcome.stdout.split("\n")
-              if line.startswith("[  FAILED  ]") and "where" in line or line.startswith("[  FAILED  ] Online")]
+              if line.startswith("[  FAILED  ] ") and "." in line]
     return outcome.returncode != 0, sorted(set(failed))
 
 
 def main():
     templates, program = pathlib.Path(sys.argv[1]), sys.argv[2]
+    faults = FAULTS[pathlib.Path(program).name]
     survivors = 0
     with tempfile.TemporaryDirectory() as folder:
         cache = folder + "/cache"
-        every_test = ":".join(sorted({tests for *_, tests in FAULTS}))
+        every_test = ":".join(sorted({tests for *_, tests in faults}))
         if run(program, templates, every_test, cache)[0]:
             raise SystemExit("planted_faults: the untouched templates fail")
-        for name, file, old, new, tests in FAULTS:
+        for name, file, old, new, tests in faults:
             copy = pathlib.Path(folder) / "templates"
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(templates, copy)
