@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <random>
 
 #include "emulator/ptx/control_flow.h"
@@ -132,6 +133,7 @@ TEST(PtxFuzz, MutatedTexts) {
     ++runs;
     ASSERT_FALSE(testing::Test::HasFailure());
   }
+  std::cout << runs << " texts\n";
   EXPECT_GT(runs, 10u);
 }
 
