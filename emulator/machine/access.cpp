@@ -21,7 +21,7 @@ const LaneHelpers& helpers() {
 
 bool is_write(AccessKind kind) {
   return kind == AccessKind::kWrite || kind == AccessKind::kAtomic ||
-         kind == AccessKind::kAsyncWrite;
+         kind == AccessKind::kCopyWrite || kind == AccessKind::kAsyncWrite;
 }
 
 std::string_view verb(AccessKind kind) {
@@ -30,6 +30,7 @@ std::string_view verb(AccessKind kind) {
     case AccessKind::kAsyncRead:
       return "read";
     case AccessKind::kWrite:
+    case AccessKind::kCopyWrite:
     case AccessKind::kAsyncWrite:
       return "write";
     case AccessKind::kAtomic:
@@ -51,11 +52,17 @@ bool observe(Warp& warp, const Instruction* i, AccessKind kind, AccessSpace spac
       {.kind = kind, .space = space, .mask = mask, .bytes = bytes, .addresses = addresses});
 }
 
-bool observe_lane(Warp& warp, const Instruction* i, AccessKind kind, AccessSpace space,
-                  uint32_t lane, uint32_t bytes, uint64_t address) {
-  std::array<uint64_t, 32> addresses{};
+// owner: the block whose memory it is.
+bool observe_lane(Warp& warp, const Instruction* i, const Block& owner, AccessKind kind,
+                  AccessSpace space, uint32_t lane, uint32_t bytes, uint64_t address) {
+  std::array<uint64_t, 32> addresses;
   addresses[lane] = address;
-  return observe(warp, i, kind, space, 1u << lane, bytes, addresses.data());
+  return owner.observer->on_access(warp, *i,
+                                   {.kind = kind,
+                                    .space = space,
+                                    .mask = 1u << lane,
+                                    .bytes = bytes,
+                                    .addresses = addresses.data()});
 }
 
 // Makes the allocation around an address the one that bounds are checked against; false if the
@@ -94,7 +101,8 @@ std::byte* global_lane(Warp& warp, const Instruction* i, uint64_t address, uint3
                   fmt::format("{} of {} bytes at {:#x}: {}", verb(kind), bytes, address,
                               warp.launch->allocations->describe(address)));
   }
-  if (warp.observed && !observe_lane(warp, i, kind, AccessSpace::kGlobal, lane, bytes, address)) {
+  if (warp.observed &&
+      !observe_lane(warp, i, *warp.block, kind, AccessSpace::kGlobal, lane, bytes, address)) {
     return nullptr;
   }
   return memory.host_base() + (address - memory.base());
@@ -117,7 +125,6 @@ const Block* owner_of(Warp& warp, const Instruction* i, uint32_t rank, uint64_t 
 
 std::byte* shared_lane(Warp& warp, const Instruction* i, uint64_t address, uint32_t bytes,
                        AccessKind kind, uint32_t lane) {
-  const Block& block = *warp.block;
   const Block* owner = owner_of(warp, i, static_cast<uint32_t>(address >> 24), address, lane);
   if (warp.block->fault) return nullptr;
   const uint64_t offset = (address & 0xffffff) - warp.launch->shared_base;
@@ -128,8 +135,8 @@ std::byte* shared_lane(Warp& warp, const Instruction* i, uint64_t address, uint3
                               "{:#x}",
                               verb(kind), bytes, address, size, warp.shared_low));
   }
-  if (warp.observed && owner == &block &&
-      !observe_lane(warp, i, kind, AccessSpace::kShared, lane, bytes, offset)) {
+  if (warp.observed &&
+      !observe_lane(warp, i, *owner, kind, AccessSpace::kShared, lane, bytes, offset)) {
     return nullptr;
   }
   return owner->shared + offset;

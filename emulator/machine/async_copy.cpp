@@ -30,9 +30,10 @@ void land(Warp& warp, const PendingCopy& copy, uint32_t lanes) {
   }
 }
 
-// The wait of `choose`'s lanes covers these copies: their bytes are there now.
+// These copies, by `choose`'s lanes, are complete: their bytes are there now. `waits`: the lanes
+// have waited for them.
 template <class Choose>
-void complete_where(Warp& warp, const Choose& choose) {
+void complete_where(Warp& warp, bool waits, const Choose& choose) {
   for (PendingCopy& copy : warp.copies) {
     const uint32_t lanes = copy.mask & choose(copy);
     if (lanes == 0) continue;
@@ -41,7 +42,10 @@ void complete_where(Warp& warp, const Choose& choose) {
     if (!warp.observed) continue;
     for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<size_t>(std::countr_zero(rest));
-      warp.block->observer->on_landed(copy.to[lane], copy.bytes);
+      warp.block->observer->on_landed({.offset = copy.to[lane],
+                                       .bytes = copy.bytes,
+                                       .waiter = waits ? &warp : nullptr,
+                                       .lane = static_cast<uint32_t>(lane)});
     }
   }
   std::erase_if(warp.copies, [](const PendingCopy& copy) { return copy.mask == 0; });
@@ -75,7 +79,7 @@ void commit_copies(Warp& warp) {
 
 void wait_copies(Warp& warp, uint32_t newest) {
   if (warp.copies.empty()) return;
-  complete_where(warp, [&](const PendingCopy& copy) {
+  complete_where(warp, true, [&](const PendingCopy& copy) {
     uint32_t lanes = 0;
     for (size_t lane = 0; lane < 32; ++lane) {
       // Groups 0 … copy_group − 1 are committed; the newest of them may remain in flight.
@@ -87,12 +91,12 @@ void wait_copies(Warp& warp, uint32_t newest) {
 }
 
 void wait_all_copies(Warp& warp) {
-  complete_where(warp, [&](const PendingCopy&) { return warp.mask; });
+  complete_where(warp, true, [&](const PendingCopy&) { return warp.mask; });
   commit_copies(warp);
 }
 
 void complete_copies_before(Warp& warp, uint32_t lanes, uint64_t sequence) {
-  complete_where(warp,
+  complete_where(warp, false,
                  [&](const PendingCopy& copy) { return copy.sequence <= sequence ? lanes : 0u; });
 }
 

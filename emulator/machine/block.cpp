@@ -46,9 +46,16 @@ void complete(Block& block, uint32_t id) {
       auto* bits = reinterpret_cast<uint32_t*>(waiter.registers + waiter.destination);
       *bits = value != 0 ? *bits | waiter.mask : *bits & ~waiter.mask;
     }
-    release_from_barrier(block.warps[waiter.warp], id);
+    Warp& warp = block.warps[waiter.warp];
+    if (warp.ordered) {
+      block.observer->on_sync(
+          {.kind = SyncKind::kBarrierLeave, .warp = &warp, .lanes = waiter.lanes, .number = id});
+    }
+    release_from_barrier(warp, id);
   }
-  if (block.observer != nullptr) block.observer->on_barrier(block, id);
+  if (block.warps[0].ordered) {
+    block.observer->on_sync({.kind = SyncKind::kBarrierDone, .number = id});
+  }
 }
 
 bool is_complete(const Block& block, const Barrier& barrier) {
@@ -154,6 +161,8 @@ void Block::start(Launch& shared_launch, uint64_t linear_index, uint64_t* block_
     warp.shared = shared;
     warp.shared_low = launch->shared_base | (cluster_rank << 24);
     warp.observed = observer != nullptr;
+    warp.ordered = request.settings.observers == ObserverLevel::kFull;
+    warp.reads_unordered = false;
     warp.block_counts = block_counts;
     warp.bases[1] = reinterpret_cast<std::byte*>(const_cast<uint8_t*>(kernel.constants.data()));
     warp.local = stacks == nullptr ? nullptr : stacks + local_bytes * 32 * i;
@@ -236,11 +245,18 @@ bool arrive_at_barrier(Warp& warp, const Instruction* at, const BarrierArrival& 
         whole_block ? block.warps.size() * 32 : arrival.threads,
         barrier.whole_block ? block.warps.size() * 32 : size_t{barrier.expected_warps} * 32));
   }
+  if (warp.ordered) {
+    block.observer->on_sync({.kind = SyncKind::kBarrierArrive,
+                             .warp = &warp,
+                             .lanes = warp.live,
+                             .number = arrival.id});
+  }
   ++barrier.arrived_warps;
   barrier.true_lanes += arrival.true_lanes;
   barrier.total_lanes += arrival.lanes;
   if (arrival.waits) {
-    barrier.waiters.push_back({warp.index, arrival.destination, warp.mask, warp.bases[0]});
+    barrier.waiters.push_back(
+        {warp.index, arrival.destination, warp.mask, warp.live, warp.bases[0]});
   }
   return true;
 }

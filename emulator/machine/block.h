@@ -67,6 +67,7 @@ struct Barrier {
     uint32_t warp;
     Slot destination;  // of a reduction
     uint32_t mask;
+    uint32_t lanes;  // all that wait: a reduction's destination is that of the last to come
     std::byte* registers;
   };
   std::vector<Waiter> waiters;

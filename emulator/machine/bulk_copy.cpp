@@ -202,7 +202,10 @@ void land_until(BulkCopy& copy, uint32_t end) {
   copy.landed = end;
   copy.is_done = end == copy.bytes;
   if (copy.is_done && block.observer != nullptr) {
-    block.observer->on_landed(copy.shared.offset, copy.bytes);
+    block.observer->on_landed({copy.shared.offset, copy.bytes, &copy});
+    if (copy.kind == BulkKind::kPush) {
+      copy.source.block->observer->on_landed({copy.source.offset, copy.bytes, &copy});
+    }
   }
   std::string error = complete_transactions(copy.barrier, bytes);
   if (!error.empty()) report(copy, std::move(error));

@@ -115,6 +115,8 @@ void cluster_barrier_after_arrival(Cluster& cluster) {
   }
   if (!any) return;
   ++cluster.events;
+  const Block& first = *cluster.blocks[0];
+  if (first.warps[0].ordered) first.observer->on_sync({.kind = SyncKind::kClusterDone});
   for (Block* block : cluster.blocks) {
     for (Warp& warp : block->warps) {
       warp.cluster_released |= warp.cluster_arrived;

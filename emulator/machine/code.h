@@ -115,6 +115,7 @@ struct MemoryForm {
   ptx::StateSpace source_space = ptx::StateSpace::kGeneric;
   ptx::Type type = ptx::Type::kB32;
   ptx::Op op = ptx::Op::kNone;
+  ptx::Semantics semantics = ptx::Semantics::kNone;
   bool transposed = false;
 };
 
@@ -133,6 +134,13 @@ struct WarpgroupForm {
   bool scale_negated = false;
   bool negate_a = false, negate_b = false;
   Major major_a = Major::kK, major_b = Major::kK;
+  std::vector<uint32_t> watched_d, watched_a;  // KernelCode::watched_registers
+};
+
+// An ordinary instruction's access to a register that some wgmma names.
+struct TouchedRegister {
+  uint32_t watched = 0;  // index of KernelCode::watched_registers
+  uint32_t source = 0;   // PTX instruction
 };
 
 // One address operand of an instruction that has several.
@@ -212,6 +220,8 @@ struct KernelCode {
   std::vector<MatrixForm> matrix_forms;
   std::vector<WarpgroupForm> warpgroup_forms;
   std::vector<BulkForm> bulk_forms;
+  std::vector<uint32_t> watched_registers;  // PTX registers of all its functions
+  std::vector<std::vector<TouchedRegister>> touched_registers;  // of notes
   std::vector<CallForm> calls;
   std::vector<PredicateForm> predicate_forms;
   std::vector<LaneForm> lane_forms;

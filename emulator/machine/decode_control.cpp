@@ -314,6 +314,10 @@ Status FunctionDecoder::hint(Operands o) {
       emit(zero);
       return {};
     }
+    case Opcode::kFence:
+    case Opcode::kMembar:
+      emit(make(execute::memory_fence));
+      return {};
     default:
       emit(make(execute::nothing));
       return {};

@@ -131,6 +131,7 @@ Status FunctionDecoder::decode() {
   code_.first_block = static_cast<uint32_t>(kernel_.blocks.size());
   flow_ = ptx::build_control_flow(context_.module, function_);
   layout_frame();
+  number_watched_registers();
   code_of_.assign(function_.instructions.size() + 1, 0);
   bool starts_block = true;
   const auto count = static_cast<uint32_t>(function_.instructions.size());
@@ -160,6 +161,7 @@ Status FunctionDecoder::decode() {
       }
     }
     if (tracks) track_registers(*current_, true);
+    note_touched(i);
     const uint32_t before = static_cast<uint32_t>(code_.code.size());
     TW_TRY(instruction());
     if (tracks) track_registers(*current_, false);

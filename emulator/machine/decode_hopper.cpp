@@ -72,6 +72,7 @@ Status FunctionDecoder::mbarrier(Operands o) {
       break;
     }
   }
+  if (m.semantics == ptx::Semantics::kRelaxed) step.options |= execute::kMbarrierRelaxed;
   MemoryForm form;
   TW_ASSIGN(step.a, address(o[at], form, m.space));
   step.extra = static_cast<uint32_t>(kernel_.memory_forms.size());
@@ -89,6 +90,7 @@ Status FunctionDecoder::cluster_operation(Operands o) {
       step.handler = current_->opcode == Opcode::kBarrierClusterArrive ? execute::cluster_arrive
                                                                        : execute::cluster_wait;
       step.options = m.has(Flag::kAligned) ? execute::kBarrierAligned : 0u;
+      if (m.semantics == ptx::Semantics::kRelaxed) step.options |= execute::kBarrierRelaxed;
       emit(step, Guarding::kSync);
       return {};
     case Opcode::kSetmaxnregDec:
@@ -105,7 +107,8 @@ Status FunctionDecoder::cluster_operation(Operands o) {
       emit(make(execute::grid_launch_dependents), Guarding::kSync);
       return {};
     case Opcode::kFenceProxyAsync:
-      emit(make(execute::fence_async_proxy));
+      // Of global memory alone it orders nothing that is watched.
+      emit(make(m.space == StateSpace::kGlobal ? execute::nothing : execute::fence_async_proxy));
       return {};
     default:
       break;
@@ -290,6 +293,8 @@ Status FunctionDecoder::warpgroup_product(Operands o) {
   const auto major = [&](size_t index) { return o[index].value != 0 ? Major::kMn : Major::kK; };
   if (o.size() == 8) form.major_a = major(6);
   if (o.size() > 6) form.major_b = major(o.size() - 1);
+  form.watched_d = watched(o[0]);
+  form.watched_a = watched(o[1]);
   step.handler = execute::wgmma_multiply;
   step.extra = static_cast<uint32_t>(kernel_.warpgroup_forms.size());
   kernel_.warpgroup_forms.push_back(std::move(form));

@@ -121,6 +121,10 @@ class FunctionDecoder {
   Status bulk_copy(Operands o);
   Status tensor_map_edit(Operands o);
   Status warpgroup_product(Operands o);
+  // What the full observer needs of wgmma's registers (decode_registers.cpp).
+  void number_watched_registers();
+  std::vector<uint32_t> watched(const ptx::Operand& operand) const;
+  void note_touched(uint32_t first);
   Result<AddressForm> address_form(const ptx::Operand& operand, ptx::StateSpace space);
 
   Status branch(Operands o);  // decode_control.cpp
@@ -149,7 +153,8 @@ class FunctionDecoder {
   std::map<uint32_t, uint64_t> local_offsets_;
   const ptx::Instruction* current_ = nullptr;
   uint32_t current_index_ = 0;
-  std::vector<uint32_t> code_of_;  // code index by PTX instruction, one more for the end
+  std::vector<uint32_t> watched_of_;  // by register: its number, kNoIndex without
+  std::vector<uint32_t> code_of_;     // code index by PTX instruction, one more for the end
 };
 
 }  // namespace tilewright::emulator

@@ -69,6 +69,7 @@ const Instruction* trap(Warp& warp, const Instruction* i);
 const Instruction* nanosleep(Warp& warp, const Instruction* i);
 
 // ---- barriers ----
+const Instruction* memory_fence(Warp& warp, const Instruction* i);  // fence, membar
 // a: number, b: threads (kNoSlot: all), d: destination, c: source predicate; options:
 // BarrierOption.
 const Instruction* barrier(Warp& warp, const Instruction* i);
@@ -78,6 +79,7 @@ enum BarrierOption : uint32_t {
   kBarrierArrive = 2,
   kBarrierReduce = 4,  // operation in bits 8…
   kBarrierNegated = 8,
+  kBarrierRelaxed = 16,
 };
 
 // ---- memory; extra: MemoryForm, a: address ----
@@ -135,13 +137,15 @@ enum MbarrierOption : uint32_t {
   kMbarrierNoComplete = 8,
   kMbarrierComplete = 16,     // complete_tx, else expect_tx
   kMbarrierNoIncrement = 32,  // cp.async.mbarrier.arrive.noinc
+  kMbarrierRelaxed = 64,
 };
 
 // ---- clusters, registers, fences ----
 const Instruction* map_address(Warp& warp, const Instruction* i);  // d = mapa(a, b)
 const Instruction* rank_of_address(Warp& warp, const Instruction* i);
 enum MapOption : uint32_t { kMapWide = 1, kMapGeneric = 2 };
-const Instruction* cluster_arrive(Warp& warp, const Instruction* i);  // options: kBarrierAligned
+// options: kBarrierAligned, kBarrierRelaxed
+const Instruction* cluster_arrive(Warp& warp, const Instruction* i);
 const Instruction* cluster_wait(Warp& warp, const Instruction* i);
 const Instruction* set_max_registers(Warp& warp, const Instruction* i);  // options: count
 inline constexpr uint32_t kRegistersIncrease = 0x400;
@@ -167,6 +171,7 @@ const Instruction* bulk_commit(Warp& warp, const Instruction* i);
 const Instruction* bulk_wait(Warp& warp, const Instruction* i);  // options: newest << 1 | read
 
 // ---- wgmma ----
+const Instruction* touch_registers(Warp& warp, const Instruction* i);  // extra: a note
 const Instruction* wgmma_fence(Warp& warp, const Instruction* i);
 const Instruction* wgmma_multiply(Warp& warp, const Instruction* i);  // extra: WarpgroupForm
 const Instruction* wgmma_commit(Warp& warp, const Instruction* i);

@@ -6,6 +6,7 @@
 #include "emulator/machine/access.h"
 #include "emulator/machine/cluster.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator::execute {
 namespace {
@@ -21,6 +22,10 @@ const BulkForm& form_of(Warp& warp, const Instruction* i) {
 const Instruction* misuse(Warp& warp, const Instruction* i, uint32_t lane, std::string message) {
   return fault(warp, i,
                {.kind = FaultKind::kAsynchronous, .message = std::move(message), .lane = lane});
+}
+
+void bad_map(Warp& warp, const Instruction* i, uint32_t lane, std::string message) {
+  fault(warp, i, {.kind = FaultKind::kDescriptor, .message = std::move(message), .lane = lane});
 }
 
 BulkCopy make_copy(Warp& warp, const Instruction* i, uint32_t lane, BulkKind kind) {
@@ -39,7 +44,7 @@ BulkCopy make_copy(Warp& warp, const Instruction* i, uint32_t lane, BulkKind kin
 
 // What the observer of the block that owns the memory says.
 bool observe_shared(Warp& warp, const Instruction* i, const SharedPlace& place, uint32_t bytes,
-                    AccessKind kind, uint32_t lane) {
+                    const BulkCopy& copy, AccessKind kind, uint32_t lane) {
   if (!warp.observed || bytes == 0) return true;
   std::array<uint64_t, 32> offsets{};
   offsets[lane] = place.offset;
@@ -47,7 +52,8 @@ bool observe_shared(Warp& warp, const Instruction* i, const SharedPlace& place, 
                             .space = AccessSpace::kShared,
                             .mask = 1u << lane,
                             .bytes = bytes,
-                            .addresses = offsets.data()};
+                            .addresses = offsets.data(),
+                            .copy = &copy};
   return place.block->observer->on_access(warp, *i, access);
 }
 
@@ -66,13 +72,13 @@ bool read_map(Warp& warp, const Instruction* i, uint32_t lane, BulkCopy& copy) {
     return false;
   }
   if (copy.map.magic != TensorMap::kMagic) {
-    misuse(warp, i, lane, fmt::format("no tensor map at {:#x}", address));
+    bad_map(warp, i, lane, fmt::format("no tensor map at {:#x}", address));
     return false;
   }
   if (copy.map.rank != form.coordinates.size()) {
-    misuse(warp, i, lane,
-           fmt::format("a tensor map of rank {} in a copy of {} dimensions", copy.map.rank,
-                       form.coordinates.size()));
+    bad_map(warp, i, lane,
+            fmt::format("a tensor map of rank {} in a copy of {} dimensions", copy.map.rank,
+                        form.coordinates.size()));
     return false;
   }
   for (size_t n = 0; n < form.coordinates.size(); ++n) {
@@ -86,7 +92,7 @@ bool read_map(Warp& warp, const Instruction* i, uint32_t lane, BulkCopy& copy) {
         ptx::Type::kF32, ptx::Type::kF32, ptx::Type::kF32};
     const size_t type = copy.map.data_type;
     if (type < 2 || type >= std::size(kTypes)) {
-      misuse(warp, i, lane, fmt::format("a reduction of data type {}", type));
+      bad_map(warp, i, lane, fmt::format("a reduction of data type {}", type));
       return false;
     }
     copy.type = kTypes[type];
@@ -95,13 +101,13 @@ bool read_map(Warp& warp, const Instruction* i, uint32_t lane, BulkCopy& copy) {
                          copy.op == ptx::Op::kXor || copy.op == ptx::Op::kInc ||
                          copy.op == ptx::Op::kDec;
     if (is_float && (bitwise || (copy.op != ptx::Op::kAdd && ptx::type_bits(copy.type) > 16))) {
-      misuse(warp, i, lane, "a reduction that this data type does not have");
+      bad_map(warp, i, lane, "a reduction that this data type does not have");
       return false;
     }
   }
   const std::string error = prepare_tensor_copy(*warp.launch, copy);
   if (error.empty()) return true;
-  misuse(warp, i, lane, error);
+  bad_map(warp, i, lane, error);
   return false;
 }
 
@@ -131,12 +137,13 @@ bool issue_to(Warp& warp, const Instruction* i, uint32_t lane, BulkCopy copy, ui
   }
   copy.shared.block = blocks[rank];
   copy.barrier.block = blocks[rank];
-  if (!observe_shared(warp, i, copy.shared, copy.bytes, AccessKind::kAsyncWrite, lane)) {
-    return false;
-  }
   std::string error;
   if (find_mbarrier(copy.barrier, &error) == nullptr) {
     fault(warp, i, {.kind = FaultKind::kMbarrier, .message = std::move(error), .lane = lane});
+    return false;
+  }
+  if (!note_mbarrier(warp, SyncKind::kMbarrierUse, 1u << lane, i, copy.barrier) ||
+      !observe_shared(warp, i, copy.shared, copy.bytes, copy, AccessKind::kAsyncWrite, lane)) {
     return false;
   }
   issue_bulk(*warp.block->cluster, copy);
@@ -188,7 +195,8 @@ bool store_lane(Warp& warp, const Instruction* i, uint32_t lane) {
   if (warp.observed) {
     for (const SharedPart& part : stored_parts(copy)) {
       const SharedPlace place{copy.shared.block, part.offset};
-      if (!observe_shared(warp, i, place, part.bytes, AccessKind::kAsyncRead, lane)) return false;
+      if (!observe_shared(warp, i, place, part.bytes, copy, AccessKind::kAsyncRead, lane))
+        return false;
     }
   }
   issue_bulk(*warp.block->cluster, copy);
@@ -209,7 +217,8 @@ bool push_lane(Warp& warp, const Instruction* i, uint32_t lane) {
     misuse(warp, i, lane, "a bulk copy whose mbarrier lies in another block than its destination");
     return false;
   }
-  if (!observe_shared(warp, i, copy.source, copy.bytes, AccessKind::kAsyncRead, lane)) return false;
+  if (!observe_shared(warp, i, copy.source, copy.bytes, copy, AccessKind::kAsyncRead, lane))
+    return false;
   return issue_to(warp, i, lane, copy, copy.shared.block->cluster_rank);
 }
 
@@ -286,13 +295,20 @@ const Instruction* bulk_commit(Warp& warp, const Instruction* i) {
 
 const Instruction* bulk_wait(Warp& warp, const Instruction* i) {
   wait_bulk(warp, i->options >> 1, (i->options & 1) != 0);
+  note_sync(warp, SyncKind::kBulkWait, warp.mask, i, i->options >> 1);
   return i + 1;
+}
+
+const Instruction* touch_registers(Warp& warp, const Instruction* i) {
+  return note_touched_registers(warp, i);
 }
 
 const Instruction* wgmma_fence(Warp& warp, const Instruction* i) {
   const Instruction* result = nullptr;
   if (!gather_warpgroup(warp, i, &result)) return result;
+  note_together(warp, i, kFullMask);
   warp.block->warpgroups[warp.index / 4].members[warp.index % 4].fenced = true;
+  note_register_fence(warp);
   return i + 1;
 }
 

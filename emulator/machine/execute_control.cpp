@@ -5,6 +5,7 @@
 #include "emulator/machine/block.h"
 #include "emulator/machine/builtins.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator::execute {
 namespace {
@@ -145,6 +146,11 @@ const Instruction* grid_launch_dependents(Warp& warp, const Instruction* i) {
   return nanosleep(warp, i);  // a turn ends here, so that dependents can come before what follows
 }
 
+const Instruction* memory_fence(Warp& warp, const Instruction* i) {
+  note_sync(warp, SyncKind::kFence, warp.mask, i);
+  return i + 1;
+}
+
 const Instruction* barrier(Warp& warp, const Instruction* i) {
   const uint32_t lanes = passing(warp, i);
   if (lanes == 0) return i + 1;
@@ -226,7 +232,10 @@ const Instruction* warp_sync(Warp& warp, const Instruction* i) {
   }
   if (same != lanes) return diverge(warp, same, i, i, i + 1);
   const uint32_t needed = masks[first] & warp.live;
-  if ((needed & ~warp.mask) == 0) return i + 1;
+  if ((needed & ~warp.mask) == 0) {
+    note_sync(warp, SyncKind::kWarpBarrier, needed, i);
+    return i + 1;
+  }
   uint32_t here = warp.mask;
   for (const LaneGroup& group : warp.parked) {
     if (group.state == GroupState::kWarpSync && group.wait_mask == masks[first]) {
@@ -234,6 +243,7 @@ const Instruction* warp_sync(Warp& warp, const Instruction* i) {
     }
   }
   if ((needed & ~here) != 0) return park(warp, i, GroupState::kWarpSync, masks[first], 0);
+  note_sync(warp, SyncKind::kWarpBarrier, needed, i);
   for (LaneGroup& group : warp.parked) {
     if (group.state == GroupState::kWarpSync && group.wait_mask == masks[first]) {
       group.state = GroupState::kReady;

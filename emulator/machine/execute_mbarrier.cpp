@@ -5,6 +5,7 @@
 #include "emulator/machine/access.h"
 #include "emulator/machine/cluster.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator::execute {
 namespace {
@@ -24,6 +25,48 @@ SharedPlace object_of(Warp& warp, const Instruction* i, uint32_t lane) {
   return resolve_place(warp, i, address, 8, 8, lane);
 }
 
+// Lanes of one group that name the same object, told to the observer together.
+class ObjectUsers {
+ public:
+  ObjectUsers(Warp& warp, const Instruction* i, SyncKind kind)
+      : warp_(warp), instruction_(i), kind_(kind) {}
+  // False: a fault.
+  bool add(const SharedPlace& place, uint32_t lanes) {
+    const bool is_same = place.block == place_.block && place.offset == place_.offset;
+    if (!is_same && !flush()) return false;
+    place_ = place;
+    lanes_ |= lanes;
+    return true;
+  }
+  bool flush() {
+    const uint32_t lanes = lanes_;
+    lanes_ = 0;
+    const bool relaxed = (instruction_->options & kMbarrierRelaxed) != 0;
+    return lanes == 0 || note_mbarrier(warp_, kind_, lanes, instruction_, place_, relaxed);
+  }
+
+ private:
+  Warp& warp_;
+  const Instruction* instruction_;
+  SyncKind kind_;
+  SharedPlace place_;
+  uint32_t lanes_ = 0;
+};
+
+// Tells the observer of every lane's use of its object before anything happens to it.
+bool note_users(Warp& warp, const Instruction* i, SyncKind kind) {
+  if (!warp.ordered) return true;
+  ObjectUsers users(warp, i, kind);
+  for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const SharedPlace place = object_of(warp, i, lane);
+    if (place.block == nullptr) return false;
+    if (place.block->mbarriers.contains(place.offset) && !users.add(place, 1u << lane))
+      return false;
+  }
+  return users.flush();
+}
+
 // Calls work(lane, place) for every lane, which returns an error or nothing.
 template <class Work>
 const Instruction* for_each_object(Warp& warp, const Instruction* i, Work&& work) {
@@ -33,6 +76,7 @@ const Instruction* for_each_object(Warp& warp, const Instruction* i, Work&& work
     if (place.block == nullptr) return nullptr;
     std::string error = work(lane, place);
     if (!error.empty()) return misuse(warp, i, lane, std::move(error));
+    if (warp.block->fault) return nullptr;
   }
   return i + 1;
 }
@@ -46,6 +90,8 @@ bool test_lanes(Warp& warp, const Instruction* i, uint32_t* done, uint32_t* wait
   *done = 0;
   *waits_for = kAnyMbarrier;
   bool first = true;
+  ObjectUsers waited(warp, i, SyncKind::kMbarrierWait);
+  ObjectUsers waiting(warp, i, SyncKind::kMbarrierUse);
   const Instruction* result =
       for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) -> std::string {
         std::string error;
@@ -63,6 +109,7 @@ bool test_lanes(Warp& warp, const Instruction* i, uint32_t* done, uint32_t* wait
                 describe_mbarrier(*place.block, place.offset));
           }
         }
+        if (warp.ordered) (completed != 0 ? waited : waiting).add(place, 1u << lane);
         if (completed != 0) *done |= 1u << lane;
         if (completed == 0) {
           *waits_for = first || *waits_for == place.offset ? place.offset : kAnyMbarrier;
@@ -70,7 +117,7 @@ bool test_lanes(Warp& warp, const Instruction* i, uint32_t* done, uint32_t* wait
         }
         return {};
       });
-  return result != nullptr;
+  return result != nullptr && waited.flush() && waiting.flush();
 }
 
 void write_predicate(Warp& warp, Slot slot, uint32_t bits) {
@@ -83,16 +130,20 @@ void write_predicate(Warp& warp, Slot slot, uint32_t bits) {
 
 const Instruction* mbarrier_init(Warp& warp, const Instruction* i) {
   return for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) {
-    return init_mbarrier(place, warp.at<uint32_t>(i->b)[lane]);
+    std::string error = init_mbarrier(place, warp.at<uint32_t>(i->b)[lane]);
+    if (error.empty()) note_mbarrier(warp, SyncKind::kMbarrierInit, 1u << lane, i, place);
+    return error;
   });
 }
 
 const Instruction* mbarrier_inval(Warp& warp, const Instruction* i) {
+  if (!note_users(warp, i, SyncKind::kMbarrierUse)) return nullptr;
   return for_each_object(
       warp, i, [](uint32_t, const SharedPlace& place) { return invalidate_mbarrier(place); });
 }
 
 const Instruction* mbarrier_transactions(Warp& warp, const Instruction* i) {
+  if (!note_users(warp, i, SyncKind::kMbarrierUse)) return nullptr;
   return for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) -> std::string {
     const uint32_t bytes = warp.at<uint32_t>(i->b)[lane];
     if (bytes > kMbarrierLimit) return fmt::format("a transaction count of {}", bytes);
@@ -102,6 +153,7 @@ const Instruction* mbarrier_transactions(Warp& warp, const Instruction* i) {
 }
 
 const Instruction* mbarrier_arrive(Warp& warp, const Instruction* i) {
+  if (!note_users(warp, i, SyncKind::kMbarrierArrive)) return nullptr;
   return for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) -> std::string {
     MbarrierArrival arrival;
     const bool expects = (i->options & kMbarrierExpect) != 0;
@@ -160,6 +212,7 @@ const Instruction* mbarrier_pending_count(Warp& warp, const Instruction* i) {
 }
 
 const Instruction* mbarrier_after_copies(Warp& warp, const Instruction* i) {
+  if (!note_users(warp, i, SyncKind::kMbarrierArrive)) return nullptr;
   Cluster& cluster = *warp.block->cluster;
   const Instruction* result =
       for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) -> std::string {
@@ -228,6 +281,7 @@ const Instruction* cluster_arrive(Warp& warp, const Instruction* i) {
                   .message = "a second barrier.cluster.arrive before the wait",
                   .lane = static_cast<uint32_t>(std::countr_zero(twice))});
   }
+  note_sync(warp, SyncKind::kClusterArrive, warp.mask, i, 0, (i->options & kBarrierRelaxed) != 0);
   warp.cluster_arrived |= warp.mask;
   cluster_barrier_after_arrival(*warp.block->cluster);
   return i + 1;
@@ -246,11 +300,13 @@ const Instruction* cluster_wait(Warp& warp, const Instruction* i) {
   if ((warp.mask & ~warp.cluster_released) != 0) {
     return park_to_repeat(warp, i, GroupState::kAtCluster, 0);
   }
+  note_sync(warp, SyncKind::kClusterWait, warp.mask, i);
   warp.cluster_released &= ~warp.mask;
   return i + 1;
 }
 
 const Instruction* fence_async_proxy(Warp& warp, const Instruction* i) {
+  note_sync(warp, SyncKind::kProxyFence, warp.mask, i);
   ++warp.async_fences;
   return i + 1;
 }

@@ -8,6 +8,7 @@
 #include "emulator/machine/async_copy.h"
 #include "emulator/machine/block.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator::execute {
 namespace {
@@ -183,6 +184,7 @@ const Instruction* load_matrix(Warp& warp, const Instruction* i) {
   const bool ok = resolve(warp, i, form, i->a, form.space, 16, AccessKind::kRead, rows);
   warp.mask = kFullMask;
   if (!ok) return nullptr;
+  note_together(warp, i, kFullMask);
   uint32_t* registers[4] = {};
   for (uint32_t n = 0; n < count; ++n) registers[n] = warp.at<uint32_t>(form.values[n]);
   load_matrices(static_cast<int>(count), form.transposed,
@@ -196,6 +198,7 @@ const Instruction* store_matrix(Warp& warp, const Instruction* i) {
     const Instruction* result = nullptr;
     if (!gather_warp(warp, i, &result)) return result;
   }
+  note_together(warp, i, kFullMask);
   const auto count = static_cast<uint32_t>(form.values.size());
   const uint32_t lanes = count == 4 ? kFullMask : (1u << (8 * count)) - 1;
   HostPointers rows;
@@ -215,6 +218,7 @@ const Instruction* move_matrix(Warp& warp, const Instruction* i) {
     const Instruction* result = nullptr;
     if (!gather_warp(warp, i, &result)) return result;
   }
+  note_together(warp, i, kFullMask);
   transpose_matrix(warp.at<uint32_t>(i->a), warp.at<uint32_t>(i->d));
   return i + 1;
 }
@@ -225,6 +229,7 @@ const Instruction* multiply_matrices(Warp& warp, const Instruction* i) {
     const Instruction* result = nullptr;
     if (!gather_warp(warp, i, &result)) return result;
   }
+  note_together(warp, i, kFullMask);
   const uint32_t* a[8];
   const uint32_t* b[8];
   const uint32_t* c[8];
@@ -272,7 +277,7 @@ const Instruction* copy_async(Warp& warp, const Instruction* i) {
   MemoryForm destination;
   destination.offset = form.offset;
   destination.address_is_wide = form.address_is_wide;
-  if (!resolve(warp, i, destination, i->a, StateSpace::kShared, copy.bytes, AccessKind::kAsyncWrite,
+  if (!resolve(warp, i, destination, i->a, StateSpace::kShared, copy.bytes, AccessKind::kCopyWrite,
                to)) {
     return nullptr;
   }

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "emulator/machine/block.h"
 #include "emulator/machine/execute.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator::execute {
 namespace {
@@ -37,6 +38,7 @@ const Instruction* for_each_set(Warp& warp, const Instruction* i, Slot membershi
   if (same == warp.mask) [[likely]] {
     const Instruction* result = nullptr;
     if (!gather(warp, i, first, &result)) return result;
+    note_together(warp, i, warp.mask);
     work(warp.mask);
     return i + 1;
   }
@@ -53,6 +55,7 @@ const Instruction* for_each_set(Warp& warp, const Instruction* i, Slot membershi
   }
   for (uint32_t rest = all; rest != 0;) {
     const uint32_t mask = masks[lowest(rest)];
+    note_together(warp, i, rest & mask & all);
     work(rest & mask & all);
     rest &= ~mask;
   }

@@ -51,6 +51,14 @@ std::string_view to_string(FaultKind kind) {
       return "mbarrier misuse";
     case FaultKind::kRace:
       return "race";
+    case FaultKind::kProxy:
+      return "missing proxy fence";
+    case FaultKind::kRegisters:
+      return "wgmma register misuse";
+    case FaultKind::kDescriptor:
+      return "bad descriptor";
+    case FaultKind::kCount:
+      break;
   }
   return "unknown";
 }

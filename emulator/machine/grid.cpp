@@ -57,14 +57,19 @@ uint64_t cluster_size(const Launch& launch) { return launch.request->cluster.cou
 
 void start_unit(Unit& unit, Launch& launch, uint64_t index, Worker& worker) {
   unit.is_idle = false;
+  const ObserverLevel level = launch.request->settings.observers;
+  std::shared_ptr<ClusterWatch> watch;
+  if (level == ObserverLevel::kFull) watch = make_cluster_watch(launch);
   unit.cluster.blocks.clear();
   for (Block& block : unit.blocks) unit.cluster.blocks.push_back(&block);
   for (uint32_t rank = 0; rank < unit.blocks.size(); ++rank) {
     Block& block = unit.blocks[rank];
     block.cluster = &unit.cluster;
     block.cluster_rank = rank;
-    if (launch.request->settings.observers != ObserverLevel::kOff) {
-      block.observer = make_memory_observer(launch, launch.shared_bytes);
+    if (level == ObserverLevel::kFull) {
+      block.observer = make_full_observer(launch, block, watch);
+    } else if (level == ObserverLevel::kMemory) {
+      block.observer = make_memory_observer(launch, block);
     }
     block.start(launch, block_of_cluster(launch, index, rank), worker.block_counts.data());
     ++worker.blocks;

@@ -73,7 +73,11 @@ enum class FaultKind : uint8_t {
   kIllegalInstruction,  // bad branch index, call of a non-function, …
   kAsynchronous,        // asynchronous copy misuse
   kMbarrier,
-  kRace,
+  kRace,        // accesses to shared memory that nothing orders
+  kProxy,       // a missing fence.proxy.async
+  kRegisters,   // registers of a wgmma touched in flight or without wgmma.fence
+  kDescriptor,  // a bad wgmma descriptor or tensor map
+  kCount,
 };
 std::string_view to_string(FaultKind kind);
 

@@ -38,6 +38,10 @@ void settle(const SharedPlace& place, Mbarrier& barrier) {
   if (barrier.pending == 0 && barrier.transactions == 0) {
     ++barrier.phase;
     barrier.pending = barrier.expected;
+    Block& block = *place.block;
+    if (block.warps[0].ordered) {
+      block.observer->on_sync({.kind = SyncKind::kMbarrierPhase, .number = place.offset});
+    }
     write_back(place, barrier);
     wake_waiters(*place.block, place.offset);
     return;
@@ -86,7 +90,9 @@ std::string init_mbarrier(const SharedPlace& place, uint32_t count) {
     }
   }
   write_back(place, entry->second);
-  if (place.block->observer != nullptr) place.block->observer->on_landed(place.offset, 8);
+  if (place.block->observer != nullptr) {
+    place.block->observer->on_landed({.offset = place.offset, .bytes = 8});
+  }
   return {};
 }
 

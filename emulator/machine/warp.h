@@ -84,6 +84,13 @@ struct PendingCopy {
   std::array<const std::byte*, 32> from{};
   std::array<uint8_t, 32> from_bytes{};
   std::array<uint32_t, 32> group{};  // the lane's count of commits when issued
+
+  // The lane that copies to `offset`.
+  uint32_t lane_of(uint32_t offset) const {
+    uint32_t lane = 0;
+    while (lane < 31 && (((mask >> lane) & 1) == 0 || offset - to[lane] >= bytes)) ++lane;
+    return lane;
+  }
 };
 
 struct Warp {
@@ -101,8 +108,10 @@ struct Warp {
   uint64_t bounds_low = 0;      // last allocation met: [low, high) of addresses
   uint64_t bounds_high = 0;
   bool bounds_writable = false;
-  bool observed = false;  // an observer is attached
-  bool gathered = false;  // the instruction's lanes have been gathered already
+  bool observed = false;         // an observer is attached
+  bool ordered = false;          // the full observer: it follows what orders accesses
+  bool reads_unordered = false;  // for it: reads of shared memory since lanes last met
+  bool gathered = false;         // the instruction's lanes have been gathered already
 
   Frame* frame = nullptr;
   Rejoin* rejoin = nullptr;

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "emulator/machine/block.h"
 #include "emulator/machine/cluster.h"
+#include "emulator/machine/watch.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -69,12 +70,17 @@ std::string check_operand(const Launch& launch, uint64_t bits, Major major, int 
 bool observe_operand(Warp& warp, const Instruction* i, uint64_t bits, Major major, int rows) {
   if (!warp.observed) return true;
   const WgmmaDescriptor descriptor = decode_wgmma_descriptor(bits);
-  for (int chunk = 0; chunk < chunk_count(rows); ++chunk) {
-    std::array<uint64_t, 32> offsets{};
-    offsets[0] = chunk_address(descriptor, major, chunk) - warp.launch->shared_base;
+  const int count = chunk_count(rows);
+  for (int first = 0; first < count; first += 32) {
+    std::array<uint64_t, 32> offsets;
+    const int some = std::min(count - first, 32);
+    for (int n = 0; n < some; ++n) {
+      offsets[static_cast<size_t>(n)] =
+          chunk_address(descriptor, major, first + n) - warp.launch->shared_base;
+    }
     const MemoryAccess access{.kind = AccessKind::kAsyncRead,
                               .space = AccessSpace::kShared,
-                              .mask = 1,
+                              .mask = some == 32 ? kFullMask : (1u << some) - 1,
                               .bytes = 16,
                               .addresses = offsets.data()};
     if (!warp.block->observer->on_access(warp, *i, access)) return false;
@@ -133,7 +139,7 @@ Accumulators* take_accumulators(Warp& warp, const Instruction* i, const Warpgrou
     }
     for (const Slot slot : form.d) {
       if (std::find(held->slots->begin(), held->slots->end(), slot) == held->slots->end()) continue;
-      refuse(warp, i, FaultKind::kAsynchronous,
+      refuse(warp, i, FaultKind::kRegisters,
              "accumulators that overlap those of a wgmma in flight of another shape");
       return nullptr;
     }
@@ -158,7 +164,7 @@ bool finish_products(Warp& warp, const Instruction* i, uint64_t end) {
   WarpgroupMember& member = member_of(warp);
   const auto changed = [&](const char* what, const Instruction* at) {
     fault(warp, i,
-          {.kind = FaultKind::kAsynchronous,
+          {.kind = FaultKind::kRegisters,
            .message = fmt::format("{} of a wgmma in flight were written before the wait", what),
            .other_party = describe_instruction(warp, *warp.frame, *at)});
     return false;
@@ -184,6 +190,7 @@ bool finish_products(Warp& warp, const Instruction* i, uint64_t end) {
   }
   std::erase_if(member.accumulators, [&](const auto& held) { return held->last < end; });
   member.waited = std::max(member.waited, end);
+  note_sync(warp, SyncKind::kWgmmaWait, warp.live, i, static_cast<uint32_t>(end));
   // Products that all four warps have waited for are history.
   uint64_t all = end;
   for (const WarpgroupMember& other : group.members) all = std::min(all, other.waited);
@@ -212,9 +219,10 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
   WarpgroupMember& member = member_of(warp);
   const size_t own = warp.index % 4;
   if (!member.fenced) {
-    return refuse(warp, i, FaultKind::kAsynchronous,
+    return refuse(warp, i, FaultKind::kRegisters,
                   "the warp's first wgmma, with no wgmma.fence before it");
   }
+  if (!note_product_registers(warp, i, form, member.issued)) return nullptr;
   const auto* b = warp.at<uint64_t>(form.descriptor_b);
   const auto* a = form.a.empty() ? warp.at<uint64_t>(form.descriptor_a) : b;
   if (!is_uniform(a) || !is_uniform(b)) {
@@ -229,6 +237,7 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
     return refuse(warp, i, FaultKind::kAsynchronous,
                   fmt::format("more than {} wgmma with no wait", kMostInFlight));
   }
+  bool is_first = false;
   if (number == group.first + group.products.size()) {
     auto fresh = std::make_unique<WarpgroupProduct>();
     fresh->instruction = i;
@@ -240,10 +249,9 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
     if (error.empty() && form.a.empty()) {
       error = check_operand(*warp.launch, a[0], form.major_a, 64);
     }
-    if (!error.empty()) return refuse(warp, i, FaultKind::kAsynchronous, std::move(error));
-    if (!observe_operand(warp, i, b[0], form.major_b, form.form.n)) return nullptr;
-    if (form.a.empty() && !observe_operand(warp, i, a[0], form.major_a, 64)) return nullptr;
+    if (!error.empty()) return refuse(warp, i, FaultKind::kDescriptor, std::move(error));
     group.products.push_back(std::move(fresh));
+    is_first = true;
   }
   WarpgroupProduct& product = *group.products[number - group.first];
   if (product.instruction != i || product.descriptor_a != a[0] || product.descriptor_b != b[0] ||
@@ -252,6 +260,10 @@ const Instruction* issue_product(Warp& warp, const Instruction* i, const Warpgro
                  {.kind = FaultKind::kDivergent,
                   .message = "the warps of a warpgroup do not execute the same wgmma",
                   .other_party = describe_instruction(warp, *warp.frame, *product.instruction)});
+  }
+  if (is_first || warp.ordered) {
+    if (!observe_operand(warp, i, b[0], form.major_b, form.form.n)) return nullptr;
+    if (form.a.empty() && !observe_operand(warp, i, a[0], form.major_a, 64)) return nullptr;
   }
   if (warp.launch->schedule != Schedule::kEager) {
     product.accumulators[own] = take_accumulators(warp, i, form, number);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/machine/code.h"
+#include "emulator/machine/register_watch.h"
 
 namespace tilewright::emulator {
 
@@ -47,6 +48,7 @@ struct WarpgroupMember {
   std::vector<uint64_t> group_ends;  // of groups committed and not waited for: `issued` then
   std::vector<std::unique_ptr<Accumulators>> accumulators;
   bool fenced = false;  // wgmma.fence executed
+  RegisterWatch watch;
 };
 
 struct Warpgroup {

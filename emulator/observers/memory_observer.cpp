@@ -17,8 +17,8 @@ constexpr auto kWrittenByte = static_cast<uint8_t>(ByteState::kWritten);
 
 class MemoryObserver : public Observer {
  public:
-  MemoryObserver(Launch& launch, uint32_t shared_bytes)
-      : launch_(launch), shared_(shared_bytes, ByteState::kUnwritten) {}
+  MemoryObserver(Launch& launch, Block& block)
+      : launch_(launch), block_(block), shared_(launch.shared_bytes, ByteState::kUnwritten) {}
 
   bool on_access(Warp& warp, const Instruction& at, const MemoryAccess& access) override {
     for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {
@@ -32,16 +32,16 @@ class MemoryObserver : public Observer {
     return true;
   }
 
-  void on_landed(uint32_t offset, uint32_t bytes) override {
-    std::memset(&shared_[offset], static_cast<int>(ByteState::kWritten), bytes);
+  void on_landed(const Landing& landing) override {
+    std::memset(&shared_[landing.offset], static_cast<int>(ByteState::kWritten), landing.bytes);
   }
 
-  void on_barrier(Block&, uint32_t) override {}
+  bool on_sync(const SyncEvent&) override { return true; }
 
  private:
   bool shared_access(Warp& warp, const Instruction& at, const MemoryAccess& access, uint64_t offset,
                      uint32_t lane) {
-    if (access.kind == AccessKind::kAsyncWrite) {
+    if (access.kind == AccessKind::kAsyncWrite || access.kind == AccessKind::kCopyWrite) {
       std::memset(&shared_[offset], static_cast<int>(ByteState::kInFlight), access.bytes);
       return true;
     }
@@ -49,13 +49,17 @@ class MemoryObserver : public Observer {
     for (uint64_t byte = offset; byte < offset + access.bytes; ++byte) {
       if (shared_[byte] == ByteState::kInFlight) return in_flight(warp, at, access, byte, lane);
       if (access.kind != AccessKind::kWrite && shared_[byte] == ByteState::kUnwritten) {
-        return unwritten(warp, at, lane, warp.shared_low + byte, "shared memory");
+        return unwritten(warp, at, lane, shared_address(byte), "shared memory");
       }
     }
     if (access.kind != AccessKind::kRead) {
       std::memset(&shared_[offset], static_cast<int>(ByteState::kWritten), access.bytes);
     }
     return true;
+  }
+
+  uint64_t shared_address(uint64_t offset) const {
+    return (launch_.shared_base | block_.cluster_rank << 24) + offset;
   }
 
   // The common case, without a loop over bytes.
@@ -70,27 +74,35 @@ class MemoryObserver : public Observer {
     return true;
   }
 
+  static std::string copied_by(const Warp& warp, uint32_t lane, const Frame& frame,
+                               const Instruction& at) {
+    const Dim3& size = warp.launch->request->block;
+    const uint32_t thread = warp.index * 32 + lane;
+    return fmt::format("copied by thread ({}, {}, {}) at {}", thread % size.x,
+                       thread / size.x % size.y, thread / size.x / size.y,
+                       describe_instruction(warp, frame, at));
+  }
+
   bool in_flight(Warp& warp, const Instruction& at, const MemoryAccess& access, uint64_t byte,
                  uint32_t lane) {
     std::string other = "an asynchronous copy that has not landed";
-    for (const Warp& owner : warp.block->warps) {
+    for (const Warp& owner : block_.warps) {
       const PendingCopy* copy = find_in_flight(owner, static_cast<uint32_t>(byte), 1);
       if (copy == nullptr) continue;
-      other = fmt::format("copied by warp {} at {}", owner.index,
-                          describe_instruction(owner, *warp.frame, *copy->instruction));
+      other = copied_by(owner, copy->lane_of(static_cast<uint32_t>(byte)), *owner.frame,
+                        *copy->instruction);
     }
-    const BulkCopy* bulk = find_bulk_in_flight(*warp.block, static_cast<uint32_t>(byte), 1);
+    const BulkCopy* bulk = find_bulk_in_flight(block_, static_cast<uint32_t>(byte), 1);
     if (bulk != nullptr) {
-      other = fmt::format("copied by warp {} at {}", bulk->warp->index,
-                          describe_instruction(*bulk->warp, *bulk->frame, *bulk->instruction));
+      other = copied_by(*bulk->warp, bulk->lane, *bulk->frame, *bulk->instruction);
     }
     fault(warp, &at,
           {.kind = FaultKind::kAsynchronous,
            .message = fmt::format("{} of shared address {:#x} while a copy to it is in flight",
                                   access.kind == AccessKind::kRead ? "read" : "write",
-                                  warp.shared_low + byte),
+                                  shared_address(byte)),
            .lane = lane,
-           .address = warp.shared_low + byte,
+           .address = shared_address(byte),
            .other_party = std::move(other)});
     return false;
   }
@@ -130,13 +142,14 @@ class MemoryObserver : public Observer {
   }
 
   Launch& launch_;
+  Block& block_;
   std::vector<ByteState> shared_;
 };
 
 }  // namespace
 
-std::unique_ptr<Observer> make_memory_observer(Launch& launch, uint32_t shared_bytes) {
-  return std::make_unique<MemoryObserver>(launch, shared_bytes);
+std::unique_ptr<Observer> make_memory_observer(Launch& launch, Block& block) {
+  return std::make_unique<MemoryObserver>(launch, block);
 }
 
 }  // namespace tilewright::emulator

@@ -17,3 +17,16 @@ tw_add_test(emulator_machine_test
     machine_determinism_test.cpp
     ptx_form_text.cpp
   DEPENDS tw_emulator_machine)
+
+tw_add_test(emulator_observed_test
+  LABELS emulator
+  SOURCES
+    machine_support.cpp
+    observed_async_programs.cpp
+    observed_control_programs.cpp
+    observed_memory_programs.cpp
+    observed_programs_test.cpp
+    observed_proxy_programs.cpp
+    observed_race_programs.cpp
+    observed_wgmma_programs.cpp
+  DEPENDS tw_emulator_machine)
