@@ -115,7 +115,6 @@ struct MemoryForm {
   ptx::StateSpace source_space = ptx::StateSpace::kGeneric;
   ptx::Type type = ptx::Type::kB32;
   ptx::Op op = ptx::Op::kNone;
-  ptx::Semantics semantics = ptx::Semantics::kNone;
   bool transposed = false;
 };
 

@@ -109,7 +109,6 @@ Status FunctionDecoder::load(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
   const Type type = m.type();
   MemoryForm form;
-  form.semantics = m.semantics;
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(type) / 8);
   const std::vector<Operand> values = elements_of(o[0]);
@@ -149,7 +148,6 @@ Status FunctionDecoder::store(Operands o) {
   const ptx::Modifiers& m = current_->modifiers;
   const Type type = m.type();
   MemoryForm form;
-  form.semantics = m.semantics;
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(type) / 8);
   // All values lie in lanes of one width: that of the first register, else of the type.
@@ -196,7 +194,6 @@ Status FunctionDecoder::atomic(Operands o, bool has_destination) {
   MemoryForm form;
   form.type = m.type();
   form.op = m.op;
-  form.semantics = m.semantics;
   form.vector = m.vector;
   form.element_bytes = static_cast<uint8_t>(ptx::type_bits(form.type) / 8);
   const bool is_pair = form.element_bytes == 16;  // two halves of 64-bit lanes

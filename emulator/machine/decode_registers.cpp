@@ -37,7 +37,8 @@ std::vector<uint32_t> FunctionDecoder::watched(const Operand& operand) const {
 }
 
 // In front of instruction `first`: a note for it and, if it has no guard, for those without one
-// that are sure to follow. What has been noted for an earlier one is not noted again.
+// that are sure to follow before any wgmma instruction, which a call may lead to. What has been
+// noted for an earlier one is not noted again.
 void FunctionDecoder::note_touched(uint32_t first) {
   if (watched_of_.empty()) return;
   const auto is_plain = [&](uint32_t i) {
@@ -47,7 +48,8 @@ void FunctionDecoder::note_touched(uint32_t first) {
   const auto count = static_cast<uint32_t>(function_.instructions.size());
   const auto is_unguarded = [&](uint32_t i) { return function_.instructions[i].guard == kNoIndex; };
   const bool starts_run = first == 0 || flow_.blocks[flow_.block_of[first]].first == first ||
-                          !is_plain(first - 1) || !is_unguarded(first - 1);
+                          !is_plain(first - 1) || !is_unguarded(first - 1) ||
+                          function_.instructions[first - 1].opcode == Opcode::kCall;
   if (is_unguarded(first) && !starts_run) return;
   std::vector<TouchedRegister> touched;
   for (uint32_t i = first; i < count; ++i) {
@@ -74,7 +76,7 @@ void FunctionDecoder::note_touched(uint32_t first) {
         note(element.second);
       }
     }
-    if (!is_unguarded(first)) break;
+    if (!is_unguarded(first) || function_.instructions[i].opcode == Opcode::kCall) break;
   }
   if (touched.empty()) return;
   Instruction note = make(execute::touch_registers);

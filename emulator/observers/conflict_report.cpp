@@ -105,8 +105,9 @@ void report_unordered_mbarrier(Warp& warp, const Instruction& at, uint32_t lane,
 }
 
 bool store_equal_values(const Warp& warp, const Instruction& at, uint32_t lanes, uint32_t lane) {
+  const ptx::Function& function = *warp.frame->function->source;
+  if (function.instructions[at.source].opcode != ptx::Opcode::kSt) return false;
   const MemoryForm& form = warp.launch->kernel->memory_forms[at.extra];
-  if (form.store == nullptr) return false;
   for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
     const auto other = static_cast<size_t>(std::countr_zero(rest));
     for (const Slot slot : form.values) {

@@ -19,6 +19,20 @@ constexpr uint64_t kBulkParty = uint64_t{2} << 60;
 constexpr uint64_t kProductParty = uint64_t{3} << 60;
 constexpr uint64_t kGlobalPlace = uint64_t{1} << 63;
 
+// What a load, store or atomic says of its order; none of anything else.
+ptx::Semantics semantics_of(const Warp& warp, const Instruction& at) {
+  const ptx::Instruction& source = warp.frame->function->source->instructions[at.source];
+  switch (source.opcode) {
+    case ptx::Opcode::kLd:
+    case ptx::Opcode::kSt:
+    case ptx::Opcode::kAtom:
+    case ptx::Opcode::kRed:
+      return source.modifiers.semantics;
+    default:
+      return ptx::Semantics::kNone;
+  }
+}
+
 bool is_strong(ptx::Semantics semantics) {
   return semantics != ptx::Semantics::kNone && semantics != ptx::Semantics::kWeak;
 }
@@ -242,10 +256,7 @@ bool FullObserver::generic_access(Warp& warp, const Instruction& at, const Memor
   const uint32_t index = index_of(warp);
   WarpHistory& state = history_.warp(index);
   const bool writes = access.kind != AccessKind::kRead;
-  bool strong = access.kind == AccessKind::kAtomic;
-  if (access.kind != AccessKind::kCopyWrite) {
-    strong |= is_strong(launch_.kernel->memory_forms[at.extra].semantics);
-  }
+  const bool strong = access.kind == AccessKind::kAtomic || is_strong(semantics_of(warp, at));
   (writes ? state.writers : state.readers) |= access.mask;
   state.has_accessed = true;
   if (!writes) warp.reads_unordered = true;
@@ -330,10 +341,7 @@ bool FullObserver::async_access(Warp& warp, const Instruction& at, const MemoryA
 void FullObserver::pass_flags(Warp& warp, const Instruction& at, const MemoryAccess& access,
                               uint64_t space) {
   const bool is_atomic = access.kind == AccessKind::kAtomic;
-  // Of global memory anything may come here: built-ins and copies have no form.
-  const std::vector<MemoryForm>& forms = launch_.kernel->memory_forms;
-  const ptx::Semantics semantics =
-      at.extra < forms.size() ? forms[at.extra].semantics : ptx::Semantics::kNone;
+  const ptx::Semantics semantics = semantics_of(warp, at);
   if (!is_atomic && !is_strong(semantics)) return;
   const uint32_t index = index_of(warp);
   for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {

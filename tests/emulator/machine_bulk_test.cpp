@@ -157,7 +157,6 @@ TEST(BulkCopy, LoadsWhatTheBarrierThenShows) {
   std::copy_n(inputs.in.begin() + 32, 4096, expected.begin() + 64);
   std::copy_n(inputs.in.begin(), 16, expected.begin() + 4160);
   under_every_schedule([&](LaunchSettings settings) {
-    settings.observers = ObserverLevel::kMemory;
     const Ran ran = run(load_kernel(4112, true), inputs, settings);
     ASSERT_FALSE(ran.outcome.fault) << describe(ran.outcome);
     EXPECT_EQ(ran.out, expected);
@@ -204,13 +203,14 @@ TEST(BulkCopy, StoresReadTheirSourceUntilTheWait) {
   std::vector<uint8_t> expected = inputs.out;
   std::copy_n(inputs.in.begin() + 32, 4096, expected.begin() + 16);
   constexpr std::string_view kStore = "cp.async.bulk.global.shared::cta.bulk_group";
-  under_every_schedule([&](const LaunchSettings& settings) {
+  under_every_schedule([&](LaunchSettings settings) {
     for (const std::string_view wait :
          {"cp.async.bulk.wait_group 0;", "cp.async.bulk.wait_group.read 0;"}) {
       const Ran ran = run(store_kernel(wait, kStore), inputs, settings);
       ASSERT_FALSE(ran.outcome.fault) << describe(ran.outcome);
       EXPECT_EQ(ran.out, expected);
     }
+    settings.observers = ObserverLevel::kMemory;
     for (const std::string_view wait : {"", "cp.async.bulk.wait_group.read 1;"}) {
       const Ran ran = run(store_kernel(wait, kStore), inputs, settings);
       ASSERT_TRUE(ran.outcome.fault);

@@ -14,7 +14,8 @@ namespace {
 std::vector<LaunchSettings> all_settings() {
   std::vector<LaunchSettings> result;
   for (const Schedule schedule : {Schedule::kEager, Schedule::kLazy, Schedule::kRandom}) {
-    for (const ObserverLevel observers : {ObserverLevel::kOff, ObserverLevel::kMemory}) {
+    for (const ObserverLevel observers :
+         {ObserverLevel::kOff, ObserverLevel::kMemory, ObserverLevel::kFull}) {
       for (uint64_t seed = 1; seed <= (schedule == Schedule::kRandom ? 3u : 1u); ++seed) {
         LaunchSettings settings;
         settings.schedule = schedule;

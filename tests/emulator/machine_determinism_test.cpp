@@ -128,7 +128,8 @@ TEST(Determinism, SameSeedSameBitsAndCounters) {
   bool seeds_differ = false;
   std::optional<Ran> other_seed;
   under_every_schedule([&](LaunchSettings settings) {
-    for (const ObserverLevel observers : {ObserverLevel::kOff, ObserverLevel::kMemory}) {
+    for (const ObserverLevel observers :
+         {ObserverLevel::kOff, ObserverLevel::kMemory, ObserverLevel::kFull}) {
       settings.observers = observers;
       settings.host_threads = 1;
       const Ran first = run(text, settings);

@@ -163,7 +163,7 @@ TEST(TensorMapEdit, EveryFieldIsReplaced) {
   const TensorMap by_host = wanted(0);
   const TensorMap first = original();
   under_every_schedule([&](LaunchSettings settings) {
-    settings.observers = ObserverLevel::kMemory;
+    settings.observers = ObserverLevel::kFull;
     const Ran expected = run(kernel("", "", ""), settings, &by_host);
     ASSERT_FALSE(expected.outcome.fault) << describe(expected.outcome);
     const Ran shared =

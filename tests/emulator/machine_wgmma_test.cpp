@@ -371,7 +371,7 @@ TEST(Wgmma, EveryOperandFormIsRightUnderEverySchedule) {
     under_every_schedule([&](LaunchSettings settings) {
       for (const Numerics numerics : {Numerics::kFast, Numerics::kHardware}) {
         settings.numerics = numerics;
-        settings.observers = ObserverLevel::kMemory;
+        settings.observers = ObserverLevel::kFull;
         const Ran ran = run(text, data, settings);
         ASSERT_FALSE(ran.outcome.fault) << describe(ran.outcome);
         ASSERT_EQ(ran.values, data.expected)

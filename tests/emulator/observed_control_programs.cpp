@@ -122,10 +122,12 @@ std::vector<ObservedProgram> control_programs() {
        .twin = "  proto: .callprototype _ ();\n  mov.u64 %rd10, f;\n  call %rd10, (), proto;\n",
        .says = "no function",
        .declarations = ".func f()\n{\n  ret;\n}\n"},
-      {kIllegalInstruction, "registers_raised_to_less",
-       "  setmaxnreg.dec.sync.aligned.u32 96;\n  setmaxnreg.inc.sync.aligned.u32 88; //!\n",
-       "  setmaxnreg.dec.sync.aligned.u32 96;\n  setmaxnreg.inc.sync.aligned.u32 104;\n", 128,
-       "setmaxnreg"},
+      {kIllegalInstruction, "branch_index_of_one_lane",
+       "  ts: .branchtargets X, Y;\n  shr.u32 %r10, %r1, 4;\n  setp.eq.u32 %p3, %r1, 31;\n"
+       "  @%p3 mov.u32 %r10, 77;\n  brx.idx %r10, ts; //!\nX:\n  add.u32 %r10, %r1, 1;\nY:\n",
+       "  ts: .branchtargets X, Y;\n  shr.u32 %r10, %r1, 4;\n  brx.idx %r10, ts;\nX:\n"
+       "  add.u32 %r10, %r1, 1;\nY:\n",
+       32, "thread (31, 0, 0)"},
   };
 }
 
