@@ -314,6 +314,9 @@ Status FunctionDecoder::hint(Operands o) {
       emit(zero);
       return {};
     }
+    case Opcode::kFenceMbarrierInit:
+      emit(make(execute::mbarrier_init_fence));
+      return {};
     case Opcode::kFence:
     case Opcode::kMembar:
       emit(make(execute::memory_fence));

@@ -69,6 +69,7 @@ const Instruction* trap(Warp& warp, const Instruction* i);
 const Instruction* nanosleep(Warp& warp, const Instruction* i);
 
 // ---- barriers ----
+const Instruction* mbarrier_init_fence(Warp& warp, const Instruction* i);
 const Instruction* memory_fence(Warp& warp, const Instruction* i);  // fence, membar
 // a: number, b: threads (kNoSlot: all), d: destination, c: source predicate; options:
 // BarrierOption.

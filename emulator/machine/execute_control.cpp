@@ -146,6 +146,11 @@ const Instruction* grid_launch_dependents(Warp& warp, const Instruction* i) {
   return nanosleep(warp, i);  // a turn ends here, so that dependents can come before what follows
 }
 
+const Instruction* mbarrier_init_fence(Warp& warp, const Instruction* i) {
+  note_sync(warp, SyncKind::kInitFence, warp.mask, i);
+  return i + 1;
+}
+
 const Instruction* memory_fence(Warp& warp, const Instruction* i) {
   note_sync(warp, SyncKind::kFence, warp.mask, i);
   return i + 1;

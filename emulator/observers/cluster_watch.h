@@ -33,6 +33,9 @@ struct ClusterWatch {
   History history;
   std::vector<std::array<VectorClock, 16>> barriers;  // by rank: what arrivals have gathered
   VectorClock cluster_gathered, cluster_completed;
+  // By warp of the history: the inits that its lanes have fenced, which even a relaxed arrival at
+  // the cluster barrier passes on.
+  std::map<uint32_t, VectorClock> fenced_inits;
   std::map<uint64_t, MbarrierHistory> mbarriers;  // by rank << 32 | offset
   std::map<uint64_t, CheckedProduct> products;    // by party
 };

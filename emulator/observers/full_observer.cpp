@@ -434,7 +434,7 @@ bool FullObserver::mbarrier_event(const SyncEvent& event) {
     if (using_lanes == 0) continue;
     const uint32_t initialiser = barrier.init.component / 3;
     if (initialiser == index) using_lanes &= ~barrier.init.lanes;
-    if (using_lanes == 0 ||
+    if (using_lanes == 0 || c.known.value(barrier.component) >= barrier.base ||
         c.known.covers(barrier.init.component, barrier.init.lanes, barrier.init.clock)) {
       continue;
     }
@@ -483,6 +483,8 @@ bool FullObserver::on_sync(const SyncEvent& event) {
     case SyncKind::kClusterArrive: {
       const VectorClock clock = history_.publish(index, event.lanes);
       if (!event.relaxed) watch_->cluster_gathered.join(clock);
+      const auto inits = watch_->fenced_inits.find(index);
+      if (inits != watch_->fenced_inits.end()) watch_->cluster_gathered.join(inits->second);
       return true;
     }
     case SyncKind::kClusterWait:
@@ -490,6 +492,13 @@ bool FullObserver::on_sync(const SyncEvent& event) {
       return true;
     case SyncKind::kFence:
       history_.fence(index, event.lanes);
+      return true;
+    case SyncKind::kInitFence:
+      for (const auto& [place, barrier] : watch_->mbarriers) {
+        if (barrier.init.component != history_.write_component(index)) continue;
+        if ((barrier.init.lanes & event.lanes) == 0) continue;
+        watch_->fenced_inits[index].raise(barrier.component, barrier.base);
+      }
       return true;
     case SyncKind::kProxyFence:
       history_.fence_proxy(index, event.lanes);

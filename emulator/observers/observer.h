@@ -56,6 +56,7 @@ enum class SyncKind : uint8_t {
   kMbarrierWait,   // with success
   kMbarrierPhase,  // a phase is complete; no warp
   kFence,          // fence, membar
+  kInitFence,      // fence.mbarrier_init
   kProxyFence,     // fence.proxy.async that covers shared memory
   kBulkWait,       // cp.async.bulk.wait_group; number: groups that may remain
   kWgmmaJoin,      // another warp issues its part of a product

@@ -158,6 +158,16 @@ std::vector<ObservedProgram> async_programs() {
        "  bar.warp.sync 0xffffffff;\n  @%p4 mbarrier.arrive.shared.b64 _, [%r3];\n",
        32, "init by thread (0, 0, 0)", kFull},
 
+      {kMbarrier, "mbarrier_init_without_its_fence",
+       // Across a relaxed arrival at the cluster barrier.
+       "  @%p1 mbarrier.init.shared.b64 [%r3], 1; //!\n  barrier.cluster.arrive.relaxed;\n"
+       "  barrier.cluster.wait;\n  setp.eq.u32 %p4, %r1, 1;\n"
+       "  @%p4 mbarrier.arrive.shared.b64 _, [%r3]; //!\n",
+       "  @%p1 mbarrier.init.shared.b64 [%r3], 1;\n  @%p1 fence.mbarrier_init.release.cluster;\n"
+       "  barrier.cluster.arrive.relaxed;\n  barrier.cluster.wait;\n  setp.eq.u32 %p4, %r1, 1;\n"
+       "  @%p4 mbarrier.arrive.shared.b64 _, [%r3];\n",
+       32, "init by thread (0, 0, 0)", kFull},
+
       // ---- tensor maps ----
       {kDescriptor, "tensor_map_missing",
        with_mbarrier("  @%p1 mbarrier.expect_tx.shared::cta.b64 [%r3], 128;\n"

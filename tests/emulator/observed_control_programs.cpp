@@ -37,6 +37,20 @@ std::vector<ObservedProgram> control_programs() {
        "  movmatrix.sync.aligned.m8n8.trans.b16 %r11, %r10; //!\n",
        "  mov.u32 %r10, 0;\n  movmatrix.sync.aligned.m8n8.trans.b16 %r11, %r10;\n"},
 
+      {kDivergent, "lanes_never_come",
+       "  setp.lt.u32 %p3, %r1, 16;\n  @!%p3 bra L;\n"
+       "  shfl.sync.idx.b32 %r10, %r1, 0, 0x1f, 0xffffffff;\n  bar.warp.sync 0xffff;\n  ret;\n"
+       "L:\n  bar.sync 3, 64; //!\n",
+       "  setp.lt.u32 %p3, %r1, 16;\n  @!%p3 bra L;\n"
+       "  shfl.sync.idx.b32 %r10, %r1, 0, 0x1f, 0xffff;\n  bar.warp.sync 0xffff;\nL:\n"
+       "  bar.sync 3, 64;\n",
+       64},
+      {kDivergent, "barrier_behind_a_warp_barrier",
+       // Lanes that have exited are not waited for; those that wait elsewhere are.
+       "  setp.lt.u32 %p3, %r1, 16;\n  @%p3 bra L;\n  bar.sync 0; //!\nL:\n"
+       "  bar.warp.sync 0xffffffff;\n",
+       "  setp.lt.u32 %p3, %r1, 16;\n  @%p3 exit;\n  bar.sync 0;\n", 64},
+
       {kBarrier, "barrier_number", "  mov.u32 %r10, 16;\n  bar.sync %r10; //!\n",
        "  mov.u32 %r10, 15;\n  bar.sync %r10;\n", 32, "barrier 16"},
       {kBarrier, "barrier_count", "  mov.u32 %r10, 48;\n  bar.sync 1, %r10; //!\n",

@@ -22,6 +22,13 @@ std::vector<ObservedProgram> memory_programs() {
        "  cp.async.ca.shared.global [%r4], [%rd4+3972], 4; //!\n  cp.async.wait_all;\n",
        "  cp.async.ca.shared.global [%r4], [%rd4+3968], 4;\n  cp.async.wait_all;\n"},
 
+      {kOutOfBounds, "copy_from_nowhere",
+       "  mov.u64 %rd10, 0;\n  cp.async.ca.shared.global [%r4], [%rd10], 4, 4; //!\n"
+       "  cp.async.wait_all;\n",
+       // Of no bytes.
+       "  mov.u64 %rd10, 0;\n  cp.async.ca.shared.global [%r4], [%rd10], 4, 0;\n"
+       "  cp.async.wait_all;\n  ld.shared.u32 %r10, [%r4];\n"},
+
       {kUseAfterFree, "freed_read", "  ld.global.f32 %f1, [%rd3]; //!\n",
        "  ld.global.f32 %f1, [%rd1];\n", 32, "freed"},
       {kUseAfterFree, "freed_write", "  st.global.f32 [%rd3+16], 0f00000000; //!\n",
