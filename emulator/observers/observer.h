@@ -59,7 +59,6 @@ enum class SyncKind : uint8_t {
   kInitFence,      // fence.mbarrier_init
   kProxyFence,     // fence.proxy.async that covers shared memory
   kBulkWait,       // cp.async.bulk.wait_group; number: groups that may remain
-  kWgmmaJoin,      // another warp issues its part of a product
   kWgmmaWait,      // number: products complete
 };
 

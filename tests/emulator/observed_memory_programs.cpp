@@ -78,6 +78,11 @@ std::vector<ObservedProgram> memory_programs() {
        "  st.shared.u32 [%r4], 1;\n  ld.shared.u32 %r10, [%r4];\n"},
       {kUninitialisedRead, "register_never_written", "  add.u32 %r10, %r11, 1; //!\n",
        "  mov.u32 %r11, 1;\n  add.u32 %r10, %r11, 1;\n", 32, "%r11"},
+      {kUninitialisedRead, "shuffle_never_written",
+       "  shfl.sync.idx.b32 %r10, %r11, 0, 31, -1; //!\n",
+       "  setp.eq.u32 %p3, %r1, 0;\n  @%p3 mov.u32 %r11, 1;\n"
+       "  shfl.sync.idx.b32 %r10, %r11, 0, 31, -1;\n  add.u32 %r10, %r10, 1;\n",
+       32, "%r11"},
       {kUninitialisedRead, "register_written_on_one_way",
        "  setp.lt.u32 %p3, %r1, 5;\n  @%p3 mov.u32 %r11, 1;\n  add.u32 %r10, %r11, 1; //!\n",
        "  setp.lt.u32 %p3, %r1, 5;\n  @%p3 mov.u32 %r11, 1;\n  @%p3 add.u32 %r10, %r11, 1;\n", 32,
