@@ -2,8 +2,35 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
+
+#include "io_model/mask_rows.h"
 
 namespace tilewright::io_model {
+namespace {
+
+// Rows are listed one by one; more would not fit in memory beside everything else.
+constexpr int64_t kMaxMaskedRows = int64_t{1} << 24;
+
+Status refuse_unlisted(const Mask& mask) {
+  if (std::holds_alternative<DocumentsMask>(mask)) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "the mask 'documents' has no count: its document ids come at launch");
+  }
+  if (std::holds_alternative<BlocksMask>(mask)) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "the mask 'blocks' has no count: its block bits come at launch");
+  }
+  if (const auto* expression = std::get_if<ExpressionMask>(&mask)) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "the mask '{}' has no count: expressions are not enumerated here",
+                      expression->expression);
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<Span> merged(std::vector<Span> spans, int64_t limit) {
   std::sort(spans.begin(), spans.end(),
             [](const Span& a, const Span& b) { return a.begin < b.begin; });
@@ -23,6 +50,24 @@ std::vector<Span> merged(std::vector<Span> spans, int64_t limit) {
 
 VisiblePairs VisiblePairs::dense(int64_t seqlen_q, int64_t seqlen_k) {
   return VisiblePairs(seqlen_q, seqlen_k);
+}
+
+Result<VisiblePairs> VisiblePairs::from_problem(const Problem& problem) {
+  if (!problem.seqlen_q || !problem.seqlen_k) {
+    return make_error(ErrorCode::kInvalidArgument, "counting needs both sequence lengths (q, k)");
+  }
+  const int64_t seqlen_q = *problem.seqlen_q, seqlen_k = *problem.seqlen_k;
+  if (problem.masks.empty()) return dense(seqlen_q, seqlen_k);
+  if (seqlen_q > kMaxMaskedRows) {
+    return make_error(ErrorCode::kOverflow,
+                      "a mask over {} query rows cannot be listed; at most {} rows", seqlen_q,
+                      kMaxMaskedRows);
+  }
+  for (const MaskUnion& masks : problem.masks) {
+    for (const Mask& mask : masks.terms) TW_TRY(refuse_unlisted(mask));
+  }
+  TW_ASSIGN(MaskRows rows, MaskRows::make(problem, seqlen_q, seqlen_k));
+  return from_rows(seqlen_q, seqlen_k, [&](int64_t query) { return rows.keys(query); });
 }
 
 VisiblePairs VisiblePairs::from_rows(int64_t seqlen_q, int64_t seqlen_k,

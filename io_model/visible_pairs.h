@@ -38,9 +38,9 @@ class VisiblePairs {
  public:
   VisiblePairs() = default;  // no queries, no keys
   static VisiblePairs dense(int64_t seqlen_q, int64_t seqlen_k);
-  // The masks of `problem`, whose seqlen_q and seqlen_k must be set. kUnsupportedProblem names a
-  // mask whose pairs are known only at launch or to an expression; kOverflow a mask over more
-  // rows than can be listed.
+  // The masks of `problem`, whose seqlen_q and seqlen_k must be set; where heads differ, of the
+  // first. kUnsupportedProblem names a mask whose pairs are known only at launch or to an
+  // expression; kOverflow a mask over more rows than can be listed.
   static Result<VisiblePairs> from_problem(const Problem& problem);
   // Key intervals of each row in any order; they are clipped to [0, seqlen_k) and merged.
   static VisiblePairs from_rows(int64_t seqlen_q, int64_t seqlen_k,
