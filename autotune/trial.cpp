@@ -12,6 +12,7 @@
 
 #include "autotune/placed_tensor.h"
 #include "core/check.h"
+#include "core/find_mask.h"
 #include "core/half.h"
 #include "core/text.h"
 #include "reference/gradient_bound.h"
@@ -43,6 +44,26 @@ std::vector<float> normal_values(int64_t count, uint64_t seed, Dtype dtype) {
     values[i] = static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(angle));
   }
   return rounded(std::move(values), dtype);
+}
+
+void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
+                          TrialTensors& inputs) {
+  constexpr uint64_t kMeanDocument = 40;
+  if (const auto* blocks = find_mask<BlocksMask>(problem)) {
+    const auto count = [&](int64_t length) { return (length + blocks->size - 1) / blocks->size; };
+    inputs.blocks.resize(static_cast<size_t>(count(sizes.seqlen_q) * count(sizes.seqlen_k)));
+    for (size_t i = 0; i < inputs.blocks.size(); ++i) inputs.blocks[i] = mix(seed ^ mix(i)) & 1;
+  }
+  if (find_mask<DocumentsMask>(problem) == nullptr) return;
+  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
+    int32_t id = 0;
+    for (int64_t key = 0; key < sizes.seqlen_k; ++key) {
+      const auto index = static_cast<uint64_t>(batch * sizes.seqlen_k + key);
+      id += mix(seed ^ mix(index)) % kMeanDocument == 0 ? 1 : 0;
+      inputs.documents_k.push_back(id);
+    }
+  }
+  inputs.documents_q = query_documents(sizes, inputs.documents_k);
 }
 
 // Device memory that is given back when it goes out of scope.
@@ -203,13 +224,26 @@ class PlacedArgument {
   std::optional<Buffer> buffer_;
 };
 
+// A schedule in device memory between guard bytes.
+struct PlacedSchedule {
+  Buffer buffer;
+  DeviceSchedule device;
+};
+
+Result<PlacedSchedule> place_schedule(Session& session, const Schedule& schedule) {
+  constexpr size_t kGuardBytes = 256;
+  std::vector<std::byte> image(schedule.bytes.size() + 2 * kGuardBytes, std::byte{0xFF});
+  std::copy(schedule.bytes.begin(), schedule.bytes.end(), image.begin() + kGuardBytes);
+  TW_ASSIGN(Buffer buffer, Buffer::holding(session, image));
+  const auto* const data = static_cast<std::byte*>(buffer.get()) + kGuardBytes;
+  return PlacedSchedule{std::move(buffer), {data, schedule.layout}};
+}
+
 // One launch, after which every output is read and checked for writes beyond its elements.
 Result<std::vector<std::vector<std::byte>>> run_once(Session& session, const Kernel& kernel,
-                                                     const LaunchPlan& plan, void* workspace,
+                                                     const LaunchPlan& plan, LaunchTensors tensors,
                                                      const TrialTensors& inputs,
                                                      std::vector<PlacedArgument>& arguments) {
-  LaunchTensors tensors;
-  tensors.workspace = workspace;
   for (PlacedArgument& argument : arguments) {
     TW_TRY(argument.fill(session, inputs));
     argument.give_to(tensors);
@@ -280,7 +314,21 @@ TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes
     inputs.dout = normal_values(sizes.out_elements(), mix(seed) + 4, dtype);
   }
   if (problem.pass == Pass::kLinearStep) add_random_state(problem, sizes, seed, inputs);
+  add_random_mask_data(problem, sizes, mix(seed) + 5, inputs);
   return inputs;
+}
+
+std::vector<int32_t> query_documents(const reference::Sizes& sizes,
+                                     std::span<const int32_t> documents_k) {
+  std::vector<int32_t> ids;
+  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
+    for (int64_t query = 0; query < sizes.seqlen_q; ++query) {
+      const int64_t key = query + sizes.seqlen_k - sizes.seqlen_q;
+      const auto index = static_cast<size_t>(batch * sizes.seqlen_k + key);
+      ids.push_back(key < 0 ? INT32_MIN : documents_k[index]);
+    }
+  }
+  return ids;
 }
 
 Status complete_inputs(const Problem& problem, const reference::Sizes& sizes,
@@ -311,6 +359,12 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
     const auto index = static_cast<int64_t>(arguments.size());
     arguments.emplace_back(problem, requirement, placement(problem, options, index));
   }
+  std::optional<PlacedSchedule> schedule;
+  if (outputs.plan.needs_schedule()) {
+    TW_ASSIGN(outputs.schedule, kernel.make_schedule(outputs.plan.shape, inputs.mask_data()));
+    TW_ASSIGN(PlacedSchedule placed, place_schedule(session, *outputs.schedule));
+    schedule.emplace(std::move(placed));
+  }
   // NaN, as what an earlier launch left there may be.
   const std::vector<std::byte> poison(static_cast<size_t>(outputs.plan.workspace_bytes),
                                       std::byte{0xFF});
@@ -318,7 +372,10 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
   for (int run = 0; run < options.repeat; ++run) {
     TW_ASSIGN(const Buffer workspace, Buffer::holding(session, poison));
     TW_ASSIGN(std::vector<std::vector<std::byte>> results,
-              run_once(session, kernel, outputs.plan, workspace.get(), inputs, arguments));
+              run_once(session, kernel, outputs.plan,
+                       {.workspace = workspace.get(),
+                        .schedule = schedule ? schedule->device : DeviceSchedule{}},
+                       inputs, arguments));
     if (run == 0) {
       first = std::move(results);
     } else if (first != results) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,14 +31,28 @@ struct TrialTensors {
   std::vector<float> q, k, v, out, lse, dout, dq, dk, dv;
   // Of linear attention; an empty state is not given to the kernel.
   std::vector<float> state, normalizer, state_out, normalizer_out;
-  reference::Inputs view() const { return {q, k, v}; }
+  // The data of masks, in the shapes of MaskData; empty where no mask needs them.
+  std::vector<int32_t> documents_q, documents_k;
+  std::vector<uint8_t> blocks;
+  int64_t blocks_batch = 1, blocks_heads = 1;
+  MaskData mask_data() const {
+    return {documents_q, documents_k, blocks, blocks_batch, blocks_heads};
+  }
+  reference::Inputs view() const {
+    return {q, k, v, {documents_q, documents_k, blocks, blocks_batch, blocks_heads}};
+  }
 };
 
-// Standard normal values from a counter-based generator: the same on every machine.
+// Standard normal values from a counter-based generator: the same on every machine. Of the data of
+// masks, half of the blocks visible, the same ones for all, and documents of random lengths.
 TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
 // The state of a linear attention that has seen a few keys; random_inputs() gives one to a step.
 void add_random_state(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
                       TrialTensors& inputs);
+// The document ids of queries, each that of the key at its position; INT32_MIN before the first
+// key.
+std::vector<int32_t> query_documents(const reference::Sizes& sizes,
+                                     std::span<const int32_t> documents_k);
 // Adds what follows from the rest: a backward pass gets the reference's out, rounded, and lse.
 Status complete_inputs(const Problem& problem, const reference::Sizes& sizes, TrialTensors& inputs);
 
@@ -49,6 +65,7 @@ struct TrialOptions {
 
 struct TrialOutputs : TrialTensors {
   LaunchPlan plan;
+  std::optional<Schedule> schedule;  // of a plan that needs one
 };
 
 // Allocates, copies in, launches, copies out. kDeviceFault also where memory outside the outputs

@@ -53,7 +53,35 @@ Bounds bounds_of(const Mask& mask) {
   return {.left = window->left, .right = window->right};
 }
 
+// Masks that no tile list holds, and how many there are whose data a launch could not tell apart.
+std::vector<std::string> unlisted_masks(const Problem& problem) {
+  std::vector<std::string> names;
+  int num_blocks = 0;
+  for (const MaskUnion& mask_union : problem.masks) {
+    for (const Mask& mask : mask_union.terms) {
+      if (std::holds_alternative<ExpressionMask>(mask)) names.push_back(unusual_mask(mask));
+      num_blocks += std::holds_alternative<BlocksMask>(mask) ? 1 : 0;
+    }
+  }
+  if (num_blocks > 1) names.push_back("more than one mask blocks");
+  return names;
+}
+
+std::vector<std::string> masks_beyond_intervals(const Problem& problem) {
+  std::vector<std::string> names;
+  for (const MaskUnion& mask_union : problem.masks) {
+    if (mask_union.terms.size() != 1) names.push_back("a union of masks");
+    for (const Mask& mask : mask_union.terms) {
+      std::string name = unusual_mask(mask);
+      if (!name.empty()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+bool needs_tile_list(const Problem& problem) { return !masks_beyond_intervals(problem).empty(); }
 
 bool has_row_bounds(const Problem& problem) {
   return std::any_of(problem.masks.begin(), problem.masks.end(), [](const MaskUnion& mask_union) {
@@ -79,7 +107,7 @@ RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqle
   return interval;
 }
 
-std::vector<std::string> unusual_features(const Problem& problem) {
+std::vector<std::string> unusual_features(const Problem& problem, MaskSupport masks) {
   std::vector<std::string> features;
   const auto add_if = [&](bool present, std::string name) {
     if (present) features.push_back(std::move(name));
@@ -91,12 +119,9 @@ std::vector<std::string> unusual_features(const Problem& problem) {
   add_if(out_dtype != dtype, fmt::format("out={} from {}", to_string(out_dtype), to_string(dtype)));
   add_if(problem.fp8_scales != Fp8Scales::kNone, "scales");
   add_if(problem.rotate, "rotate");
-  for (const MaskUnion& mask_union : problem.masks) {
-    add_if(mask_union.terms.size() != 1, "a union of masks");
-    for (const Mask& mask : mask_union.terms) {
-      const std::string name = unusual_mask(mask);
-      add_if(!name.empty(), name);
-    }
+  for (std::string& name : masks == MaskSupport::kIntervals ? masks_beyond_intervals(problem)
+                                                            : unlisted_masks(problem)) {
+    features.push_back(std::move(name));
   }
   add_if(problem.alibi, "alibi");
   add_if(problem.bias, "bias");

@@ -24,16 +24,24 @@ struct RowInterval {
 // Far beyond any length, yet sums with one do not overflow.
 inline constexpr int64_t kUnboundedDistance = int64_t{1} << 40;
 
+// Whether some mask is no interval a row, so that a launch needs a list of tiles.
+bool needs_tile_list(const Problem& problem);
+
 // Whether some mask bounds the keys of a row (a dense problem, and a window open on both sides, do
-// not).
+// not). Only for problems that need no tile list.
 bool has_row_bounds(const Problem& problem);
 
-// Only for problems whose every mask is causal or a window without dilation.
+// Only for problems that need no tile list.
 RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k);
 
-// Names what the problem asks for beyond dense or interval-masked attention on fp16 or bf16, its
-// pass apart: "bias", "mask prefix", …
-std::vector<std::string> unusual_features(const Problem& problem);
+// The masks that a family takes: those that leave each row one interval of keys (causal, windows),
+// or all that a tile list can hold.
+enum class MaskSupport { kIntervals, kTileLists };
+
+// Names what the problem asks for beyond dense or so masked attention on fp16 or bf16, its pass
+// apart: "bias", "mask prefix", …
+std::vector<std::string> unusual_features(const Problem& problem,
+                                          MaskSupport masks = MaskSupport::kIntervals);
 
 // For the parameters of a kernel: the base-2 exponent of a weight is scale_log2 * t, where t is
 // q·k, or tanh(tanh_scale * q·k) with softcap.

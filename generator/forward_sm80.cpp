@@ -9,6 +9,7 @@
 #include "generator/block_order.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
+#include "generator/tile_schedule.h"
 
 namespace tilewright {
 namespace {
@@ -29,13 +30,13 @@ int registers_available(const Config& config, const Arch& arch) {
 // Registers of a thread: the accumulators of S and O, and Q if it stays, live through the loop;
 // then addresses, operands in flight, row statistics and loop state. The constants for these are
 // the least with which ptxas 13.0 spilled in none of several hundred sampled configs: a single
-// stage without softcap or element-wise copies gets by with less, K and V rows of different length
-// take more, as no address serves both.
+// stage without softcap, element-wise copies or a tile list gets by with less, K and V rows of
+// different length take more, as no address serves both.
 int registers_needed(const Config& config) {
   constexpr int kOther = 83;
   constexpr int kOtherLean = 79;
   constexpr int kUnequalRows = 12;
-  const bool lean = config.stages == 1 && !config.softcap && !config.strided;
+  const bool lean = config.stages == 1 && !config.softcap && !config.strided && !config.tile_list;
   const int accumulators =
       4 * config.row_fragments() * (config.key_fragments() + config.out_fragments());
   const int q = config.q_in_registers ? 4 * config.row_fragments() * config.depth_fragments() : 0;
@@ -58,7 +59,8 @@ Config base_config(const Problem& problem) {
   config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
   config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
   config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
-  config.row_range = has_row_bounds(problem);
+  config.tile_list = needs_tile_list(problem);
+  config.row_range = !config.tile_list && has_row_bounds(problem);
   config.softcap = problem.softcap.has_value();
   config.strided = problem.strided;
   return config;
@@ -85,7 +87,7 @@ int resident_warps(const Config& config, const Arch& arch) {
 
 // In order of preference. 32 rows a warp halve the shared-memory reads per MMA, which at 16 rows
 // take as long as the MMAs themselves on sm_80; above head dim 128 their accumulators do not fit.
-std::span<const TileShape> preferred_shapes(const Config& config, int64_t seqlen_q) {
+std::span<const TileShape> preferred_shapes(const Config& config, bool few_rows) {
   static constexpr std::array kFewRows = {TileShape{64, 64, 4, 2}, TileShape{64, 64, 4, 1},
                                           TileShape{64, 32, 4, 1}};
   static constexpr std::array kUpTo64 = {TileShape{128, 64, 4, 2}, TileShape{128, 32, 4, 2}};
@@ -93,20 +95,33 @@ std::span<const TileShape> preferred_shapes(const Config& config, int64_t seqlen
                                           TileShape{128, 32, 4, 1}};
   static constexpr std::array kAbove128 = {TileShape{128, 64, 8, 1}, TileShape{128, 32, 8, 1},
                                            TileShape{64, 64, 4, 1}, TileShape{64, 32, 4, 1}};
-  if (seqlen_q <= 64) return kFewRows;
+  if (few_rows) return kFewRows;
   const int head_dim = std::max(config.head_dim_qk_padded(), config.head_dim_v);
   if (head_dim <= 64) return kUpTo64;
   if (head_dim <= 128) return kUpTo128;
   return kAbove128;
 }
 
+// Whether blocks of the mask are finer than a tile of 128 queries, so that it would join rows that
+// see different keys.
+bool has_fine_blocks(const Problem& problem) {
+  const auto is_fine = [](const Mask& mask) {
+    if (const auto* blocks = std::get_if<BlocksMask>(&mask)) return blocks->size % 128 != 0;
+    const auto* bigbird = std::get_if<BigBirdMask>(&mask);
+    return bigbird != nullptr && bigbird->block % 128 != 0;
+  };
+  return std::any_of(problem.masks.begin(), problem.masks.end(), [&](const MaskUnion& masks) {
+    return std::any_of(masks.terms.begin(), masks.terms.end(), is_fine);
+  });
+}
+
 std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
   // Two warps for each of the four schedulers: one's softmax runs under the other's MMAs.
   constexpr int kEnoughWarps = 8;
   const Config base = base_config(problem);
-  const int64_t seqlen_q = problem.seqlen_q.value_or(4096);
+  const bool few_rows = problem.seqlen_q.value_or(4096) <= 64 || has_fine_blocks(problem);
   std::optional<Config> best;
-  for (const TileShape& shape : preferred_shapes(base, seqlen_q)) {
+  for (const TileShape& shape : preferred_shapes(base, few_rows)) {
     const Config config = with_shape(base, shape);
     if (!fits(config, arch)) continue;
     if (!best) best = config;
@@ -122,7 +137,7 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   if (arch.compute_capability() < 80) {
     reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
   }
-  for (const std::string& feature : unusual_features(problem)) {
+  for (const std::string& feature : unusual_features(problem, MaskSupport::kTileLists)) {
     reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
   }
   check_head_dims(problem, reasons);
@@ -178,7 +193,6 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   FamilyLaunch launch;
   if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
   const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
-  const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
   // A whole group of query heads shares one K and V.
   TW_ASSIGN(
       const attention::BlockOrder order,
@@ -189,8 +203,13 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
                   shape, arch));
 
   Params params = {};
-  params.row_left = interval.row_left;
-  params.row_right = interval.row_right;
+  if (config.tile_list) {
+    launch.schedule_tile = {config.tile_m, config.tile_n};
+  } else {
+    const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
+    params.row_left = interval.row_left;
+    params.row_right = interval.row_right;
+  }
   params.num_heads_q = static_cast<int>(shape.num_heads_q);
   params.group_size = static_cast<int>(group_size);
   params.seqlen_q = static_cast<int>(shape.seqlen_q);
@@ -216,6 +235,7 @@ void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
   params.v = tensors[TensorId::kV].data;
   params.out = tensors[TensorId::kOut].data;
   params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  if (tensors.schedule.data != nullptr) params.tile_lists = tile_lists(tensors.schedule);
   params.q_strides = strides(TensorId::kQ);
   params.k_strides = strides(TensorId::kK);
   params.v_strides = strides(TensorId::kV);

@@ -33,6 +33,11 @@ struct FamilyStep {
 using AnyParams = std::variant<attention::ForwardParams, attention::StandardParams,
                                attention::LinearParams, attention::BackwardParams>;
 
+struct TileSize {
+  int tile_m = 0, tile_n = 0;
+  bool operator==(const TileSize&) const = default;
+};
+
 struct FamilyLaunch {
   static constexpr int kMaxSteps = 4;
   // In order on the stream; the first num_steps count. None if no output element exists.
@@ -41,7 +46,10 @@ struct FamilyLaunch {
   // Pointers are null and strides 0 until bind().
   AnyParams params = {};
   int64_t workspace_bytes = 0;
+  // Tiles of the schedule that the launch needs; 0: it needs none.
+  TileSize schedule_tile = {};
 
+  bool needs_schedule() const { return schedule_tile != TileSize{}; }
   bool empty() const { return num_steps == 0; }
   std::span<const FamilyStep> used_steps() const {
     return {steps.data(), static_cast<size_t>(num_steps)};
@@ -78,6 +86,7 @@ struct BoundTensor {
 struct BoundTensors {
   std::array<BoundTensor, static_cast<size_t>(TensorId::kCount)> tensors = {};
   void* workspace = nullptr;
+  DeviceSchedule schedule = {};
 
   BoundTensor& operator[](TensorId id) { return tensors[static_cast<size_t>(id)]; }
   const BoundTensor& operator[](TensorId id) const { return tensors[static_cast<size_t>(id)]; }

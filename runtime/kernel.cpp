@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/find_mask.h"
 #include "generator/family.h"
+#include "generator/tile_schedule.h"
 #include "runtime/kernel_state.h"
 #include "runtime/tensor_check.h"
 
@@ -75,10 +77,14 @@ Result<FamilyLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& p
   const Family& family = family_of(state.config);
   TW_ASSIGN(FamilyLaunch launch,
             family.plan(state.problem, state.config, state.device->arch(), shape));
-  TW_ASSIGN(const BoundTensors bound,
-            check_tensors(state.problem, shape, tensors, launch.workspace_bytes));
+  TW_ASSIGN(const BoundTensors bound, check_tensors(state.problem, shape, tensors, launch));
   family.bind(bound, launch);
   return launch;
+}
+
+// Whether the schedule's size is known without the launch's data.
+bool schedule_needs_data(const Problem& problem) {
+  return find_mask<DocumentsMask>(problem) != nullptr || find_mask<BlocksMask>(problem) != nullptr;
 }
 
 void* address_of(AnyParams& params) {
@@ -117,6 +123,8 @@ Result<LaunchPlan> Kernel::plan(const Shape& given) const {
   LaunchPlan plan = {.shape = shape,
                      .steps = {},
                      .workspace_bytes = launch.workspace_bytes,
+                     .schedule_tile_m = launch.schedule_tile.tile_m,
+                     .schedule_tile_n = launch.schedule_tile.tile_n,
                      .tensors = tensor_requirements(state_->problem, shape)};
   for (const FamilyStep& step : launch.used_steps()) {
     plan.steps.push_back({.entry = state_->entries.at(static_cast<size_t>(step.entry)).name,
@@ -125,7 +133,28 @@ Result<LaunchPlan> Kernel::plan(const Shape& given) const {
                           .cluster = step.geometry.cluster,
                           .shared_bytes = static_cast<uint32_t>(step.geometry.shared_bytes)});
   }
+  if (launch.needs_schedule() && schedule_needs_data(state_->problem)) {
+    plan.schedule_bytes = -1;
+  } else if (launch.needs_schedule()) {
+    TW_ASSIGN(const ScheduleBuild build,
+              build_schedule(state_->problem, shape, launch.schedule_tile, {}));
+    plan.schedule_bytes = build.schedule.layout.num_bytes;
+  }
   return plan;
+}
+
+Result<Schedule> Kernel::make_schedule(const Shape& given, const MaskData& data) const {
+  TW_ASSIGN(const Shape shape, complete_shape(state_->problem, given));
+  TW_ASSIGN(const FamilyLaunch launch,
+            family_of(state_->config)
+                .plan(state_->problem, state_->config, state_->device->arch(), shape));
+  if (!launch.needs_schedule()) {
+    return make_error(ErrorCode::kInvalidArgument, "a launch of '{}' takes no schedule",
+                      state_->problem.to_string());
+  }
+  TW_ASSIGN(ScheduleBuild build,
+            build_schedule(state_->problem, shape, launch.schedule_tile, data));
+  return std::move(build.schedule);
 }
 
 Status Kernel::launch(CUstream_st* stream, const LaunchPlan& plan,

@@ -128,6 +128,28 @@ BoundTensor check_tensor(const Problem& problem, const TensorSpec& spec, const T
   return bound;
 }
 
+// Contents cannot be looked at; that tiles, lengths and lists fit can.
+void check_schedule(const TileSize& tile, const Shape& shape, const DeviceSchedule& schedule,
+                    Faults& faults) {
+  constexpr int64_t kAlignment = 16;
+  if (!check_address("schedule", schedule.data, kAlignment, faults)) return;
+  const ScheduleLayout& layout = schedule.layout;
+  if (layout.seqlen_q != shape.seqlen_q || layout.seqlen_k != shape.seqlen_k) {
+    faults.add("the schedule is for {} queries and {} keys, the plan for {} and {}",
+               layout.seqlen_q, layout.seqlen_k, shape.seqlen_q, shape.seqlen_k);
+  }
+  if (layout.tile_m != tile.tile_m || layout.tile_n != tile.tile_n) {
+    faults.add("the schedule is for tiles of {} x {}, the kernel's are {} x {}", layout.tile_m,
+               layout.tile_n, tile.tile_m, tile.tile_n);
+  }
+  const auto check_lists = [&](const char* name, int64_t lists, int64_t wanted) {
+    if (lists == 1 || lists == wanted) return;
+    faults.add("the schedule has lists for {} {}, the plan has {}", lists, name, wanted);
+  };
+  check_lists("batches", layout.num_batches, shape.batch);
+  check_lists("heads", layout.num_heads, shape.num_heads_q);
+}
+
 }  // namespace
 
 std::vector<TensorRequirement> tensor_requirements(const Problem& problem, const Shape& shape) {
@@ -145,7 +167,7 @@ std::vector<TensorRequirement> tensor_requirements(const Problem& problem, const
 }
 
 Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
-                                   const LaunchTensors& tensors, int64_t workspace_bytes) {
+                                   const LaunchTensors& tensors, const FamilyLaunch& launch) {
   constexpr int64_t kWorkspaceAlignment = 16;
   BoundTensors bound;
   Faults faults;
@@ -153,9 +175,13 @@ Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
     const Tensor& tensor = tensors.*tensor_fields()[static_cast<size_t>(spec.id)].member;
     bound[spec.id] = check_tensor(problem, spec, tensor, faults);
   }
-  if (workspace_bytes > 0) {
+  if (launch.workspace_bytes > 0) {
     check_address("workspace", tensors.workspace, kWorkspaceAlignment, faults);
     bound.workspace = tensors.workspace;
+  }
+  if (launch.needs_schedule()) {
+    check_schedule(launch.schedule_tile, shape, tensors.schedule, faults);
+    bound.schedule = tensors.schedule;
   }
   TW_TRY(std::move(faults).status());
   return bound;

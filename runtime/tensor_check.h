@@ -13,9 +13,10 @@ namespace tilewright {
 // The demands on the tensors of a complete shape.
 std::vector<TensorRequirement> tensor_requirements(const Problem& problem, const Shape& shape);
 
-// Checks every tensor and the workspace, and gives pointers and strides. kInvalidArgument names
-// tensor and value; several faults become its reasons. Allocates only where it fails.
+// Checks every tensor, and the workspace and schedule that the launch needs, and gives pointers and
+// strides. kInvalidArgument names tensor and value; several faults become its reasons. Allocates
+// only where it fails.
 Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
-                                   const LaunchTensors& tensors, int64_t workspace_bytes);
+                                   const LaunchTensors& tensors, const FamilyLaunch& launch);
 
 }  // namespace tilewright

@@ -12,6 +12,7 @@
 
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
+#include "tilewright/schedule.h"
 #include "tilewright/tensor.h"
 
 struct CUfunc_st;
@@ -63,7 +64,12 @@ struct LaunchPlan {
   Shape shape;                    // complete
   std::vector<LaunchStep> steps;  // in order on the stream; empty: a problem of size zero
   int64_t workspace_bytes = 0;    // 16-byte aligned device memory; its content does not matter
+  // The tiles of the schedule that launch() needs; 0: it needs none.
+  int schedule_tile_m = 0, schedule_tile_n = 0;
+  // Bytes of device memory for the schedule; -1 where its size depends on the mask's data.
+  int64_t schedule_bytes = 0;
   std::vector<TensorRequirement> tensors;
+  bool needs_schedule() const { return schedule_tile_m > 0; }
   bool empty() const { return steps.empty(); }  // launch() does nothing
 };
 
@@ -77,6 +83,7 @@ struct LaunchTensors {
   // normalizer [batch, num_heads_kv, head_dim_qk].
   Tensor state = {}, normalizer = {}, state_out = {}, normalizer_out = {};
   void* workspace = nullptr;
+  DeviceSchedule schedule = {};
 };
 
 // The ptxas resource report of one entry; -1 where unknown.
@@ -107,6 +114,12 @@ class Kernel {
   // of heads may not. kInvalidArgument lists every dim that is missing, negative or contradicts the
   // problem; kUnsupportedProblem where the lengths are out of the kernel's range.
   Result<LaunchPlan> plan(const Shape& shape) const;
+
+  // Which tiles a launch of this shape computes, where the plan needs a schedule; good for any
+  // number of launches. Pure; takes time in proportion to the tiles that are not empty (and to the
+  // data). kInvalidArgument where the kernel needs none, or a mask's data are absent or of a wrong
+  // size.
+  Result<Schedule> make_schedule(const Shape& shape, const MaskData& data) const;
 
   // Enqueues on `stream` (null = default stream) of the session's device. Allocates, compiles and
   // synchronises nothing, may be captured into a graph. `plan` is this kernel's. Every tensor is

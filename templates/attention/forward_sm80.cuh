@@ -2,10 +2,11 @@
 //
 // A block computes tile_m query rows of one (batch, head): warp w owns rows_per_warp rows of it and
 // never exchanges data with other warps but for the shared K and V tiles. It walks the key tiles
-// that its rows can see from last to first, and for each: S = Q·Kᵀ, mask if the tile is not wholly
-// visible, online softmax (softmax.cuh), O += P·V with P converted in registers to an A operand. O
-// and the row statistics stay in registers throughout. Masked and clean tiles share one copy of the
-// loop, parted by a uniform branch: two copies double the compile time and cost registers.
+// that its rows can see, an interval or a list, from last to first, and for each: S = Q·Kᵀ, mask if
+// the tile is not wholly visible, online softmax (softmax.cuh), O += P·V with P converted in
+// registers to an A operand. O and the row statistics stay in registers throughout. Masked and
+// clean tiles share one copy of the loop, parted by a uniform branch: two copies double the compile
+// time and cost registers.
 //
 // K and V tiles come by cp.async into a ring of `stages` slots.
 //   stages = 1: V of a step is loaded under S = Q·Kᵀ (the first one with its K), K of the next step
@@ -48,6 +49,8 @@ struct ForwardSm80 {
                 "tile_m must be 16 or 32 rows per warp");
   static_assert(kConfig.stages >= 1, "at least one stage");
   static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
+  static_assert(!(kConfig.row_range && kConfig.tile_list),
+                "a tile list says all that a row range would");
 
   using QTile = SharedTile<kConfig.tile_m, kConfig.head_dim_qk_padded()>;
   using KTile = SharedTile<kConfig.tile_n, kConfig.head_dim_qk_padded()>;
@@ -57,8 +60,10 @@ struct ForwardSm80 {
   using QLoader = Loader<QTile, kConfig.head_dim_qk>;
   using KLoader = Loader<KTile, kConfig.head_dim_qk>;
   using VLoader = Loader<VTile, kConfig.head_dim_v>;
-  using Mask = typename Select<kConfig.row_range, RowRange<kConfig.tile_m, kConfig.tile_n>,
-                               AllVisible<kConfig.tile_m, kConfig.tile_n>>::Type;
+  using Mask =
+      typename Select<kConfig.tile_list, TileList<kConfig.tile_m, kConfig.tile_n>,
+                      typename Select<kConfig.row_range, RowRange<kConfig.tile_m, kConfig.tile_n>,
+                                      AllVisible<kConfig.tile_m, kConfig.tile_n>>::Type>::Type;
   static_assert(KeyMask<Mask>);
 
   static_assert(KTile::bytes() + VTile::bytes() == kConfig.stage_bytes() &&
@@ -92,7 +97,19 @@ struct ForwardSm80 {
     const int batch_head = static_cast<int>(first + in_section - tile * pairs);
     const int batch = batch_head / params.num_heads_q;
     const int head = batch_head - batch * params.num_heads_q;
-    return {static_cast<int>(num_tiles - 1 - tile), batch, head, head / params.group_size};
+    Work work = {static_cast<int>(num_tiles - 1 - tile), batch, head, head / params.group_size};
+    if constexpr (kConfig.tile_list) {
+      work.query_tile = mask_of(params, work).query_tile(static_cast<int>(tile));
+    }
+    return work;
+  }
+
+  static __device__ __forceinline__ Mask mask_of(const ForwardParams& params, const Work& work) {
+    if constexpr (kConfig.tile_list) {
+      return Mask(params, work.batch, work.head);
+    } else {
+      return Mask(params);
+    }
   }
 
   // Addresses within a tile of this lane's rows: A and V fragments take rows l % 16 and chunk
@@ -170,21 +187,39 @@ struct ForwardSm80 {
     }
   }
 
-  // Reads the lane anew, so that rows' intervals are computed here and not kept through the loop.
-  static __device__ __forceinline__ void apply_mask(Scores& scores, const Mask& mask,
-                                                    int first_query, int first_key) {
+  // keys_of(row, column): the visible keys of one of the warp's rows, counted from a column of the
+  // tile. Reads the lane anew, so that they are found here and not kept through the loop.
+  template <class KeysOf>
+  static __device__ __forceinline__ void apply_mask(Scores& scores, const KeysOf& keys_of) {
     const int fresh_lane = ptx::lane_index();
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
-      const typename Mask::Row keys = mask.row(first_query + fresh_lane / 4 + 8 * row);
+      const auto keys = keys_of(fresh_lane / 4 + 8 * row, fresh_lane % 4 * 2);
 #pragma unroll
       for (int n = 0; n < kConfig.key_fragments(); ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const int key = first_key + 8 * n + fresh_lane % 4 * 2 + i;
-          if (!keys.visible(key)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
+          if (!keys.visible(8 * n + i)) scores[row / 2][n][row % 2 * 2 + i] = -infinity();
         }
       }
+    }
+  }
+
+  template <class Tiles>
+  static __device__ __forceinline__ void mask_scores(Scores& scores, const Mask& mask,
+                                                     const Tiles& tiles, int step,
+                                                     int first_query) {
+    if constexpr (kConfig.tile_list) {
+      const auto pattern = mask.pattern(tiles, step);
+      apply_mask(scores, [&](int row, int column) {
+        return pattern.row(warp() * kConfig.rows_per_warp() + row, column);
+      });
+    } else {
+      const int first_key = tiles.key_tile(step) * kConfig.tile_n;
+      apply_mask(scores, [&](int row, int column) {
+        const KeyInterval keys = mask.row(first_query + row);
+        return KeysFrom<KeyInterval>{keys, first_key + column};
+      });
     }
   }
 
@@ -318,19 +353,21 @@ struct ForwardSm80 {
 
   // Requests Q, then K and V of the first step (and of those up to stages − 1). Q has its own
   // group, so that it can be waited for alone.
+  template <class Tiles>
   static __device__ __forceinline__ void load_first_tiles(const ForwardParams& params,
-                                                          const Work& work, const KeyTiles& tiles,
+                                                          const Work& work, const Tiles& tiles,
                                                           const Sources& sources, unsigned shared) {
     sources.q.template load<true>(shared + kConfig.q_offset(), work.query_tile * kConfig.tile_m,
                                   params.seqlen_q);
     ptx::cp_async_commit();
     const int last = tiles.end - 1;
-    load_stage<true>(sources, shared, last, params.seqlen_k);
+    load_stage<true>(sources, shared, tiles.key_tile(last), params.seqlen_k);
     ptx::cp_async_commit();
 #pragma unroll
     for (int ahead = 1; ahead < kConfig.stages - 1; ++ahead) {
       if (last - ahead >= tiles.begin) {
-        load_stage<false>(sources, stage(shared, ahead), last - ahead, params.seqlen_k);
+        load_stage<false>(sources, stage(shared, ahead), tiles.key_tile(last - ahead),
+                          params.seqlen_k);
       }
       ptx::cp_async_commit();
     }
@@ -338,31 +375,33 @@ struct ForwardSm80 {
 
   // Waits for K of this step, requests what comes next and computes S; on return V of this step is
   // there as well.
-  static __device__ __forceinline__ void advance(const ForwardParams& params, const KeyTiles& tiles,
-                                                 const Sources& sources, unsigned shared, int tile,
+  template <class Tiles>
+  static __device__ __forceinline__ void advance(const ForwardParams& params, const Tiles& tiles,
+                                                 const Sources& sources, unsigned shared, int step,
                                                  int slot, const QRegisters& q, Scores& scores) {
     const unsigned q_tile = shared + kConfig.q_offset();
     const unsigned k_tile = stage(shared, slot);
     ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 2 : 0)>();
     __syncthreads();
     if constexpr (kConfig.stages == 1) {
-      if (tile < tiles.end - 1) {
-        sources.v.template load<false>(k_tile + KTile::bytes(), tile * kConfig.tile_n,
-                                       params.seqlen_k);
+      if (step < tiles.end - 1) {
+        sources.v.template load<false>(k_tile + KTile::bytes(),
+                                       tiles.key_tile(step) * kConfig.tile_n, params.seqlen_k);
         ptx::cp_async_commit();
       }
       compute_scores(scores, q, q_tile, k_tile);
       ptx::cp_async_wait<0>();
       __syncthreads();
-      if (tile > tiles.begin) {
-        sources.k.template load<false>(k_tile, (tile - 1) * kConfig.tile_n, params.seqlen_k);
+      if (step > tiles.begin) {
+        sources.k.template load<false>(k_tile, tiles.key_tile(step - 1) * kConfig.tile_n,
+                                       params.seqlen_k);
         ptx::cp_async_commit();
       }
     } else {
-      const int ahead = tile - (kConfig.stages - 1);
+      const int ahead = step - (kConfig.stages - 1);
       if (ahead >= tiles.begin) {
         const int previous = slot == 0 ? kConfig.stages - 1 : slot - 1;
-        load_stage<false>(sources, stage(shared, previous), ahead, params.seqlen_k);
+        load_stage<false>(sources, stage(shared, previous), tiles.key_tile(ahead), params.seqlen_k);
       }
       ptx::cp_async_commit();
       compute_scores(scores, q, q_tile, k_tile);
@@ -371,8 +410,8 @@ struct ForwardSm80 {
 
   static __device__ __forceinline__ void run(const ForwardParams& params, unsigned shared) {
     const Work work = work_of_block(params);
-    const Mask mask(params);
-    const KeyTiles tiles = mask.key_tiles(work.query_tile);
+    const Mask mask = mask_of(params, work);
+    const auto tiles = mask.key_tiles(work.query_tile);
     Output out = {};
     Softmax softmax;
     if (tiles.begin < tiles.end) {
@@ -386,11 +425,11 @@ struct ForwardSm80 {
       }
       const int first_query = first_query_of_warp(work);
       int slot = 0;
-      for (int tile = tiles.end - 1; tile >= tiles.begin; --tile) {
+      for (int step = tiles.end - 1; step >= tiles.begin; --step) {
         Scores scores;
-        advance(params, tiles, sources, shared, tile, slot, q, scores);
+        advance(params, tiles, sources, shared, step, slot, q, scores);
         if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
-        if (!tiles.clean(tile)) apply_mask(scores, mask, first_query, tile * kConfig.tile_n);
+        if (!tiles.clean(step)) mask_scores(scores, mask, tiles, step, first_query);
         compute_weights(scores, out, softmax, params.scale_log2);
         accumulate_output(out, scores, stage(shared, slot) + KTile::bytes());
         slot = slot == kConfig.stages - 1 ? 0 : slot + 1;

@@ -1,10 +1,13 @@
 // Which keys a query sees, as policy types that share one shape:
-//   key_tiles(query_tile)        how far to loop, and which key tiles need no mask
-//   row(query).visible(key)      the mask itself, asked only in tiles that are not clean
+//   key_tiles(query_tile)        the steps of the loop, their key tiles, and which need no mask
+//   row(query).visible(key)      the mask itself, asked only in steps that are not clean
 // AllVisible: every key below seqlen_k. RowRange: the keys of a row are one interval, which covers
-// causal masks of either alignment and windows.
+// causal masks of either alignment and windows. TileList: any mask, as a list of key tiles that the
+// host made; tiles left out cost nothing, and those seen in part come with a pattern of one bit a
+// pair in place of row(query).
 #pragma once
 
+#include "attention/params/tile_lists.h"
 #include "attention/types.cuh"
 
 namespace tilewright::attention {
@@ -18,8 +21,8 @@ struct MaskExtent {
   int seqlen_k;
 };
 
-// The key tiles of one query tile: those in [clean_begin, clean_end) are visible to every row. Only
-// the last one may reach beyond seqlen_k, and then it is not clean.
+// The key tiles of one query tile, each a step: those in [clean_begin, clean_end) are visible to
+// every row. Only the last one may reach beyond seqlen_k, and then it is not clean.
 struct KeyTiles {
   int begin;
   int end;
@@ -29,6 +32,7 @@ struct KeyTiles {
   __device__ __forceinline__ bool clean(int tile) const {
     return tile >= clean_begin && tile < clean_end;
   }
+  __device__ __forceinline__ int key_tile(int step) const { return step; }
 };
 
 // Keys [begin, end) of one row.
@@ -38,11 +42,18 @@ struct KeyInterval {
   __device__ __forceinline__ bool visible(int key) const { return key >= begin && key < end; }
 };
 
+// The keys of a row, counted from the first-th.
+template <class Keys>
+struct KeysFrom {
+  Keys keys;
+  int first;
+  __device__ __forceinline__ bool visible(int offset) const { return keys.visible(first + offset); }
+};
+
 template <class Mask>
 concept KeyMask = requires(const Mask& mask, int index) {
-  typename Mask::Row;
   mask.key_tiles(index).clean(index);
-  mask.row(index).visible(index);
+  mask.key_tiles(index).key_tile(index);
 };
 
 template <int kTileM, int kTileN>
@@ -90,6 +101,63 @@ struct RowRange {
   __device__ __forceinline__ KeyInterval row(int query) const {
     return {clamp_to_int(row_left + query, 0, seqlen_k),
             clamp_to_int(row_right + query + 1, 0, seqlen_k)};
+  }
+};
+
+// The key tiles of one query tile by a list: steps are places in it. Only the last one may reach
+// beyond seqlen_k, and then it is not clean.
+struct ListedKeyTiles {
+  int begin;
+  int end;
+  const TileLists& lists;  // a pointer from here would take registers through the loop
+
+  __device__ __forceinline__ bool clean(int step) const { return lists.entries[step].pattern < 0; }
+  __device__ __forceinline__ int key_tile(int step) const { return lists.entries[step].key_tile; }
+};
+
+// One row's bits of a tile from column `first` on, of which one lane of an MMA accumulator looks at
+// those 8·n and 8·n + 1 further: `first` is below 7, so that no sum crosses into the next word.
+template <int kTileN>
+struct KeyBits {
+  unsigned words[ceil_div(kTileN, 32)];
+  __device__ __forceinline__ bool visible(int offset) const {
+    return words[offset / 32] >> (offset % 32) & 1u;
+  }
+};
+
+template <int kTileN>
+struct TilePattern {
+  const unsigned* words;
+  __device__ __forceinline__ KeyBits<kTileN> row(int row, int first) const {
+    constexpr int kWords = ceil_div(kTileN, 32);
+    KeyBits<kTileN> bits;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) bits.words[i] = words[row * kWords + i] >> first;
+    return bits;
+  }
+};
+
+template <int kTileM, int kTileN>
+struct TileList {
+  const TileLists& lists;
+  long long first;  // of this (batch, head)'s list among ranges and order
+
+  template <class Params>
+  __device__ __forceinline__ TileList(const Params& params, int batch, int head)
+      : lists(params.tile_lists),
+        first((static_cast<long long>(batch) * lists.batch_stride + head * lists.head_stride) *
+              params.num_query_tiles) {}
+
+  // The query tile of a block by its place in the order of work.
+  __device__ __forceinline__ int query_tile(int place) const { return lists.order[first + place]; }
+  __device__ __forceinline__ ListedKeyTiles key_tiles(int query_tile) const {
+    const KeyTileRange range = lists.ranges[first + query_tile];
+    return {range.begin, range.end, lists};
+  }
+  __device__ __forceinline__ TilePattern<kTileN> pattern(const ListedKeyTiles& tiles,
+                                                         int step) const {
+    constexpr int kPatternWords = kTileM * ceil_div(kTileN, 32);
+    return {lists.patterns + static_cast<long long>(lists.entries[step].pattern) * kPatternWords};
   }
 };
 

@@ -75,6 +75,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qk128 v128 causal strided", "sm_80"}, Case{"qk192 v128 causal", "sm_80"},
                     Case{"qk256 v256 bf16 causal", "sm_80"}, Case{"q1 qk128 v128", "sm_80"}),
     case_name);
+INSTANTIATE_TEST_SUITE_P(TileLists, Compile,
+                         testing::Values(Case{"qk64 v64 bf16 global=1", "sm_80", 3},
+                                         Case{"qk128 v128 causal+prefix=9", "sm_80", 3},
+                                         Case{"qk128 v128 bf16 bigbird", "sm_80"},
+                                         Case{"qk128 v128 causal+prefix=9 softcap=50", "sm_80"},
+                                         Case{"qk128 v128 causal+prefix=9 strided", "sm_80"},
+                                         Case{"qk80 v48 chunk=9", "sm_80"},
+                                         Case{"qk256 v256 bf16 global=1", "sm_80"},
+                                         Case{"qk192 v128 bigbird", "sm_80"},
+                                         Case{"qk256 v256 bigbird", "sm_80"},
+                                         Case{"qk128 v128 documents", "sm_90"}),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(
     Others, Compile,
     testing::Values(Case{"qk64 v64", "sm_86"}, Case{"qk128 v128 bf16 causal", "sm_86"},
@@ -109,6 +121,8 @@ TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {
       {ForwardSm80Config{.tile_n = 40}, "tile_n must be a multiple of 16"},
       {ForwardSm80Config{.tile_m = 192}, "tile_m must be 16 or 32 rows per warp"},
       {ForwardSm80Config{.stages = 0}, "at least one stage"},
+      {ForwardSm80Config{.row_range = true, .tile_list = true},
+       "a tile list says all that a row range would"},
       {ForwardSm80Config{.dtype = attention::Dtype::kFloat8E4M3},
        "forward_sm80 takes fp16 and bf16"},
       {BackwardSm80Config{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},

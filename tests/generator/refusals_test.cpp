@@ -30,10 +30,27 @@ std::vector<std::string> reasons(const std::string& text, const Arch& arch = arc
 }
 
 TEST(Refusals, NoneForWhatIsBuilt) {
-  for (const char* text :
-       {"qk128 v128", "qk8", "qk256 v8 bf16 causal", "qk80 v48 causal=top-left", "qk64 softcap=50",
-        "qk64 scale=0.1", "qk64 window=256,0", "qk64 window=*,3 causal", "qk64 strided",
-        "qk64 layout=bhsd", "qk64 deterministic", "qk64 splits=1", "b70000 hq8 hkv2 qk64 q1 k0"}) {
+  for (const char* text : {"qk128 v128",
+                           "qk8",
+                           "qk256 v8 bf16 causal",
+                           "qk80 v48 causal=top-left",
+                           "qk64 softcap=50",
+                           "qk64 scale=0.1",
+                           "qk64 window=256,0",
+                           "qk64 window=*,3 causal",
+                           "qk64 strided",
+                           "qk64 window=2,2,dilation:3",
+                           "qk64 causal+prefix=8",
+                           "qk64 global={0,17}",
+                           "qk64 chunk=64",
+                           "qk64 documents",
+                           "qk64 blocks=128",
+                           "qk64 bigbird",
+                           "qk64 longformer=window:512",
+                           "qk64 layout=bhsd",
+                           "qk64 deterministic",
+                           "qk64 splits=1",
+                           "b70000 hq8 hkv2 qk64 q1 k0"}) {
     EXPECT_THAT(reasons(text), IsEmpty()) << text;
   }
 }
@@ -41,14 +58,7 @@ TEST(Refusals, NoneForWhatIsBuilt) {
 TEST(Refusals, NameTheFeature) {
   const std::pair<const char*, const char*> cases[] = {
       {"qk64 fp8e4m3 out=bf16", "type fp8e4m3"},
-      {"qk64 window=2,2,dilation:3", "window dilation 3"},
-      {"qk64 causal+prefix=8", "mask prefix"},
-      {"qk64 causal+prefix=8", "a union of masks"},
-      {"qk64 chunk=64", "mask chunk"},
-      {"qk64 documents", "mask documents"},
-      {"qk64 blocks=128", "mask blocks"},
-      {"qk64 bigbird=block:64", "mask bigbird"},
-      {"qk64 longformer=window:512", "mask longformer"},
+      {"qk64 blocks=128 blocks=64", "more than one mask blocks"},
       {"qk64 mask='q >= k'", "mask expression"},
       {"qk64 score='score * 2'", "score expression"},
       {"qk64 bias", "bias"},
@@ -63,6 +73,28 @@ TEST(Refusals, NameTheFeature) {
   for (const auto& [text, feature] : cases) {
     EXPECT_THAT(reasons(text), Contains(std::string(feature) + " is not built yet in forward_sm80"))
         << text;
+  }
+}
+
+// `standard` has no tile lists.
+TEST(Refusals, NameTheMask) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"window=2,2,dilation:3", "window dilation 3"},
+      {"causal+prefix=8", "mask prefix"},
+      {"causal+prefix=8", "a union of masks"},
+      {"chunk=64", "mask chunk"},
+      {"documents", "mask documents"},
+      {"blocks=128", "mask blocks"},
+      {"bigbird=block:64", "mask bigbird"},
+      {"longformer=window:512", "mask longformer"},
+  };
+  for (const auto& [mask, name] : cases) {
+    std::vector<std::string> found;
+    for (const Refusal& refusal :
+         refusals(parse(std::string("standard qk64 ") + mask), arch_of("sm_80"))) {
+      found.push_back(refusal.reason);
+    }
+    EXPECT_THAT(found, Contains(std::string(name) + " is not built yet in standard")) << mask;
   }
 }
 

@@ -15,7 +15,8 @@ class RandomProblem {
  public:
   explicit RandomProblem(uint64_t seed) : random_(seed) {}
 
-  std::string make() {
+  // sparse: masks that are mostly no interval a row.
+  std::string make(bool sparse) {
     const int64_t group = pick<int64_t>({1, 1, 2, 3, 8});
     const int64_t heads_kv = pick<int64_t>({1, 2});
     // Few head dims, so that few kernels are compiled; the rest of a problem is free.
@@ -24,8 +25,10 @@ class RandomProblem {
     std::string text = fmt::format("b{} hq{} hkv{} q{} k{} qk{} v{} {}", between(1, 2),
                                    group * heads_kv, heads_kv, between(1, 150), between(0, 200),
                                    dim, dim_v, pick<const char*>({"fp16", "bf16"}));
-    text += pick<std::string>({"", " causal", " causal", " causal=top-left",
-                               fmt::format(" window={},{}", between(0, 90), between(0, 90))});
+    text += sparse
+                ? sparse_masks()
+                : pick<std::string>({"", " causal", " causal", " causal=top-left",
+                                     fmt::format(" window={},{}", between(0, 90), between(0, 90))});
     text += pick<std::string>({"", "", "", fmt::format(" softcap={}", between(1, 40))});
     text += pick<std::string>({"", "", fmt::format(" scale=0.{}", between(1, 9))});
     text += pick<std::string>({"", "", " layout=bhsd"});
@@ -40,6 +43,30 @@ class RandomProblem {
   std::string make_step() { return linear_problem("linear-step", 1, 1); }
 
  private:
+  // A mask that narrows, and so may stand anywhere; `blocks` at most once a problem.
+  std::string narrowing_mask() {
+    const int64_t block = pick<int64_t>({4, 16, 23, 32, 64});
+    return pick<std::string>(
+        {"causal", "causal=top-left", "documents",
+         fmt::format("window={},{}", between(0, 60), between(0, 60)),
+         fmt::format("window={},{},dilation:{}", between(0, 9), between(0, 9), between(2, 40)),
+         fmt::format("longformer=window:{},global:{{{},{}}}", between(0, 80), between(0, 20),
+                     between(21, 200)),
+         fmt::format("bigbird=block:{},window:{},global:{},ends:{},random:{},seed:{}", block,
+                     1 + 2 * between(0, 1), between(0, 2), between(0, 1), between(0, 3),
+                     between(0, 999)),
+         fmt::format("chunk={}", between(1, 150))});
+  }
+  std::string sparse_masks() {
+    std::string text = fmt::format(" {}", narrowing_mask());
+    const int64_t more = between(0, 5);
+    if (more == 1) text += fmt::format("+prefix={}", between(0, 210));
+    if (more == 2) text += fmt::format("+global={}", between(0, 9));
+    if (more == 3) text += fmt::format("+{}", narrowing_mask());
+    if (more == 4) text += fmt::format(" {}", narrowing_mask());
+    if (between(0, 3) == 0) text += fmt::format(" blocks={}", pick<int64_t>({8, 17, 64, 128}));
+    return text;
+  }
   int64_t between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
@@ -91,9 +118,12 @@ TEST_P(Fuzz, RandomProblemsMatchReference) {
 INSTANTIATE_TEST_SUITE_P(
     Smoke, Fuzz,
     ::testing::Values(
-        FuzzCase{"forward", [](RandomProblem& random) { return random.make(); }, 40},
-        FuzzCase{"standard", [](RandomProblem& random) { return "standard " + random.make(); }, 12},
-        FuzzCase{"backward", [](RandomProblem& random) { return "backward " + random.make(); }, 12},
+        FuzzCase{"forward", [](RandomProblem& random) { return random.make(false); }, 40},
+        FuzzCase{"standard", [](RandomProblem& random) { return "standard " + random.make(false); },
+                 12},
+        FuzzCase{"backward", [](RandomProblem& random) { return "backward " + random.make(false); },
+                 12},
+        FuzzCase{"sparse", [](RandomProblem& random) { return random.make(true); }, 20},
         FuzzCase{"linear_forward", [](RandomProblem& random) { return random.make_linear(); }, 12},
         FuzzCase{"linear_step", [](RandomProblem& random) { return random.make_step(); }, 12}),
     [](const auto& test) { return std::string(test.param.name); });

@@ -16,6 +16,7 @@ import tempfile
 
 CAUSAL = "*q193_k191_qk64_v64_fp16_causal:*q257_k129*"
 SCHEDULES = "*ForwardSchedules*"
+PAIRS = "*SparsePairs*"
 
 FORWARD = [
     ("mask edge off by one", "attention/masks.cuh", "clamp_to_int(row_right + query + 1, 0, seqlen_k)",
@@ -26,16 +27,16 @@ FORWARD = [
      "ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 2 : 0)>();",
      "ptx::cp_async_wait<7>();", SCHEDULES),
     ("no wait before P V, one stage", "attention/forward_sm80.cuh",
-     "      ptx::cp_async_wait<0>();\n      __syncthreads();\n      if (tile > tiles.begin)",
-     "      __syncthreads();\n      if (tile > tiles.begin)", SCHEDULES),
+     "      ptx::cp_async_wait<0>();\n      __syncthreads();\n      if (step > tiles.begin)",
+     "      __syncthreads();\n      if (step > tiles.begin)", SCHEDULES),
     ("no barrier before S", "attention/forward_sm80.cuh",
      "stages - 2 : 0)>();\n    __syncthreads();", "stages - 2 : 0)>();", SCHEDULES),
     ("head and batch strides swapped", "attention/tile.cuh",
      "(batch * strides.batch + head * strides.head) * 2 + row * row_bytes",
      "(batch * strides.head + head * strides.batch) * 2 + row * row_bytes", "*b2_hq8*:*b3_hq5*"),
     ("ragged tail of keys loaded unchecked", "attention/forward_sm80.cuh",
-     "load_stage<true>(sources, shared, last, params.seqlen_k);",
-     "load_stage<false>(sources, shared, last, params.seqlen_k);", "*Smoke/Forward.*k131*:*k257*"),
+     "load_stage<true>(sources, shared, tiles.key_tile(last), params.seqlen_k);",
+     "load_stage<false>(sources, shared, tiles.key_tile(last), params.seqlen_k);", "*Smoke/Forward.*k131*:*k257*"),
     ("last key dropped", "attention/masks.cuh",
      "KeyInterval row(int) const { return {0, seqlen_k}; }",
      "KeyInterval row(int) const { return {0, seqlen_k - 1}; }", "*Smoke/Forward.*q67_k131*"),
@@ -45,6 +46,19 @@ FORWARD = [
      "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:OnlineSoftmax*"),
     ("wrong key head of a group", "attention/forward_sm80.cuh", "head / params.group_size}",
      "head % params.group_size}", "*b2_hq12*:*b2_hq6*"),
+    ("bits of a pattern in the wrong order", "attention/masks.cuh",
+     "words[offset / 32] >> (offset % 32) & 1u", "words[offset / 32] >> (31 - offset % 32) & 1u", PAIRS),
+    ("tile seen in part run clean", "attention/masks.cuh", "lists.entries[step].pattern < 0",
+     "lists.entries[step].pattern < 1", PAIRS),
+    ("pattern of the wrong rows", "attention/masks.cuh", "words[row * kWords + i]",
+     "words[row / 2 * kWords + i]", PAIRS),
+    ("heads share the first head's list", "attention/masks.cuh", "head * lists.head_stride",
+     "0 * head * lists.head_stride", "*SparsePairs*bigbird*"),
+    ("batches share the first one's list", "attention/masks.cuh",
+     "static_cast<long long>(batch) * lists.batch_stride", "0LL * batch * lists.batch_stride",
+     "*SparsePairs*documents*"),
+    ("place in the list taken for the key tile", "attention/forward_sm80.cuh",
+     "tiles.key_tile(step - 1) * kConfig.tile_n", "(step - 1) * kConfig.tile_n", "*Smoke/Sparse.*"),
 ]
 
 DQ, DKDV = "attention/backward_dq.cuh", "attention/backward_dkdv.cuh"
@@ -89,7 +103,7 @@ def run(program, templates, tests, cache):
     environment = {**os.environ, "TILEWRIGHT_TEMPLATES": str(templates), "TILEWRIGHT_CACHE_DIR": cache}
     outcome = subprocess.run([program, "--gtest_filter=" + tests], env=environment, capture_output=True,
                              text=True, check=False)
-    if "0 tests from" in outcome.stdout:
+    if "Running 0 tests from" in outcome.stdout:
         raise SystemExit(f"planted_faults: no test matches {tests}")
     failed = [line.split("] ")[1].split(",")[0] for line in outcome.stdout.split("\n")
               if line.startswith("[  FAILED  ] ") and "." in line]

@@ -40,6 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values("hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
                           "hq1 hkv1 q97 k145 qk192 v128 fp16",
                           "hq1 hkv1 q97 k97 qk256 v256 bf16 causal",
+                          "hq1 hkv1 q145 k145 qk64 v64 fp16 window=20,20+global={3,77}",
+                          "hq2 hkv1 q130 k145 qk80 v48 bf16 bigbird=block:16",
                           "hq2 hkv1 q97 k145 qk64 v64 fp16 causal strided softcap=9")),
     [](const auto& test) {
       return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));

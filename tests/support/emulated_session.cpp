@@ -1,9 +1,11 @@
 #include "tests/support/emulated_session.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/check.h"
 #include "emulator/driver/symbols.h"
@@ -49,6 +51,22 @@ ScopedEmulatorSettings::ScopedEmulatorSettings(const EmulatorSettings& settings)
 }
 
 ScopedEmulatorSettings::~ScopedEmulatorSettings() { apply({}); }
+
+uint64_t executed_instructions(const std::string& opcode) {
+  const auto get = lookup<TwEmulatorGetCountersFn>("twEmulatorGetCounters");
+  size_t count = 0;
+  TW_CHECK(get(nullptr, 0, &count) == 0, "no counters");
+  std::vector<TwEmulatorCounter> counters(count);
+  TW_CHECK(get(counters.data(), counters.size(), &count) == 0, "no counters");
+  const auto found = std::find_if(counters.begin(), counters.end(),
+                                  [&](const auto& counter) { return counter.name == opcode; });
+  return found == counters.end() ? 0 : found->count;
+}
+
+void reset_executed_instructions() {
+  const int status = lookup<TwEmulatorResetCountersFn>("twEmulatorResetCounters")();
+  TW_CHECK(status == 0, "the emulator kept its counters: {}", status);
+}
 
 std::string last_emulator_report() {
   char text[8192] = "";

@@ -31,6 +31,10 @@ class ScopedEmulatorSettings {
   ScopedEmulatorSettings& operator=(const ScopedEmulatorSettings&) = delete;
 };
 
+// Warp instructions of an opcode ("mma.sync") executed since the last reset.
+uint64_t executed_instructions(const std::string& opcode);
+void reset_executed_instructions();
+
 // The report of the newest fault, "" if none.
 std::string last_emulator_report();
 

@@ -87,6 +87,38 @@ std::vector<std::string> forward_smoke() {
   return problems;
 }
 
+std::vector<std::string> sparse_smoke() {
+  return {
+      "b2 hq4 hkv2 q131 k131 qk64 v64 fp16 global=3",
+      "hq2 hkv1 q67 k200 qk80 v48 bf16 causal=top-left+global={0,17,150} causal",
+      "b2 hq2 hkv1 q257 k257 qk64 v64 bf16 longformer=window:64,global:{0,100}",
+      "hq2 hkv1 q129 k193 qk128 v128 fp16 longformer=window:33",
+      "b2 hq4 hkv2 q257 k257 qk64 v64 fp16 bigbird=block:32",
+      "hq3 hkv1 q200 k331 qk64 v64 bf16 bigbird=block:24,ends:0,random:2,seed:5",
+      "hq2 hkv2 q300 k300 qk128 v128 bf16 bigbird=block:64,random:1 causal",
+      "hq2 hkv1 q131 k200 qk64 v64 fp16 causal+prefix=50",
+      "hq2 hkv1 q130 k130 qk256 v256 bf16 causal+prefix=33",
+      "hq2 hkv1 q200 k200 qk64 v64 fp16 chunk=50",
+      "hq2 hkv1 q200 k100 qk64 v64 fp16 chunk=32",
+      "b3 hq2 hkv1 q150 k150 qk64 v64 fp16 documents causal",
+      "b2 hq2 hkv1 q70 k150 qk64 v64 bf16 documents",
+      "b2 hq4 hkv2 q150 k230 qk64 v64 fp16 blocks=32",
+      "hq2 hkv1 q150 k150 qk128 v128 bf16 blocks=128 causal",
+      "hq2 hkv1 q131 k200 qk64 v64 fp16 window=5,3,dilation:3",
+      "hq1 hkv1 q150 k150 qk64 v64 fp16 window=2,0,dilation:40",
+      "hq2 hkv1 q131 k131 qk64 v64 fp16 window=17,0+global=2 softcap=5",
+      "hq2 hkv1 q131 k131 qk64 v64 bf16 window=17,17+prefix=9 strided layout=bhsd",
+      "hq8 hkv1 q45 k97 qk40 v136 fp16 causal+window=0,20 scale=0.3",
+      // Rows and tiles with no key, one query, one key, none.
+      "hq2 hkv1 q257 k129 qk64 v64 bf16 causal+causal=top-left window=40,0",
+      "hq2 hkv1 q1 k257 qk64 v64 fp16 longformer=window:20,global:{0}",
+      "hq2 hkv1 q257 k1 qk64 v64 fp16 bigbird=block:16",
+      "b2 hq2 hkv1 q65 k0 qk64 v64 fp16 global=1",
+      "b0 hq2 hkv1 q65 k65 qk64 v64 fp16 global=1",
+      "b2 hq2 hkv1 q0 k65 qk64 v64 fp16 documents",
+  };
+}
+
 std::vector<std::string> forward_standard() {
   std::vector<std::string> problems = head_dims(8);
   append(problems,

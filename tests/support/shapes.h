@@ -12,6 +12,8 @@ std::vector<std::string> forward_smoke();
 std::vector<std::string> forward_standard();
 // Without the word `backward`.
 std::vector<std::string> backward_smoke();
+// Masks that are no interval a row.
+std::vector<std::string> sparse_smoke();
 
 // A test name made of a problem text: letters, digits and underscores.
 std::string test_name(const std::string& problem);

@@ -16,6 +16,7 @@ struct ForwardSm80Config {
   int head_dim_qk = 128;
   int head_dim_v = 128;
   bool row_range = false;  // keys of a query row are one interval (causal, window)
+  bool tile_list = false;  // key tiles come as a list, partly visible ones with a bit per pair
   bool softcap = false;    // scores pass through cap * tanh(s / cap)
   bool strided = false;    // element alignment only: no 16-byte copies, any inner stride
   int tile_m = 128;        // query rows of a block; 16 or 32 of them per warp
@@ -57,6 +58,7 @@ struct ForwardSm80Config {
     f("head_dim_qk", self.head_dim_qk);
     f("head_dim_v", self.head_dim_v);
     f("row_range", self.row_range);
+    f("tile_list", self.tile_list);
     f("softcap", self.softcap);
     f("strided", self.strided);
     f("tile_m", self.tile_m);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/params/tensor_strides.h"
+#include "attention/params/tile_lists.h"
 
 namespace tilewright::attention {
 
@@ -17,6 +18,7 @@ struct ForwardParams {
   // Keys of query row i: row_left + i <= j <= row_right + i, clipped to [0, seqlen_k).
   long long row_left;
   long long row_right;
+  TileLists tile_lists;  // of kernels with tile_list
   int num_heads_q;
   int group_size;  // num_heads_q / num_heads_kv
   int seqlen_q;
