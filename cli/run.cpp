@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "cli/console.h"
 #include "cli/emulator_counters.h"
+#include "cli/mask_input.h"
 #include "cli/output_files.h"
 #include "cli/run_input.h"
 #include "cli/run_output.h"
@@ -47,11 +48,8 @@ std::string reproducer_of(const RunFlags& flags, const RunInput& input, const Op
     words.push_back(std::move(name));
     words.push_back(value);
   };
-  if (flags.files.any()) {
-    for (const FileFlag& file : flags.files.flags()) add(std::string(file.flag), file.path);
-  } else {
-    add("--seed", fmt::to_string(flags.seed));
-  }
+  for (const FileFlag& file : flags.files.flags()) add(std::string(file.flag), file.path);
+  if (!flags.files.any()) add("--seed", fmt::to_string(flags.seed));
   if (flags.repeat != 1) add("--repeat", fmt::to_string(flags.repeat));
   // With no device named, a simulated one is emulated:h100; on another machine it may be a GPU.
   const bool default_emulated = options.device.empty() && device.simulated;
@@ -89,6 +87,7 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   if (!flags.files.any()) {
     input.tensors = random_inputs(input.problem, input.sizes, flags.seed);
   }
+  TW_TRY(read_mask_data(flags.files, input));
   TW_TRY(complete_inputs(input.problem, input.sizes, input.tensors));
   const bool count = flags.counters && outcome.device.simulated;
   if (count) TW_TRY(reset_emulator_counters());
@@ -121,6 +120,31 @@ Json comparison_json(const reference::Comparison& comparison) {
                        {"mean_error", comparison.mean_error},
                        {"capped_elements", comparison.capped_elements},
                        {"detail", comparison.detail}});
+}
+
+// What is computed of the grid of tiles, and what it holds.
+std::string schedule_text(const Schedule& schedule) {
+  const ScheduleLayout& layout = schedule.layout;
+  const int64_t lists = layout.num_batches * layout.num_heads;
+  return fmt::format(
+      "{} of {} tiles of {}x{} ({} full, {} partial, {} patterns), {} visible "
+      "pairs{}, {}",
+      schedule.live_tiles(), schedule.grid_tiles, layout.tile_m, layout.tile_n, schedule.full_tiles,
+      schedule.partial_tiles, schedule.num_patterns, schedule.visible_pairs,
+      lists == 1 ? "" : fmt::format(" in {} lists", lists), bytes_text(layout.num_bytes));
+}
+
+Json schedule_json(const Schedule& schedule) {
+  const ScheduleLayout& layout = schedule.layout;
+  return Json::object({{"tile_m", layout.tile_m},
+                       {"tile_n", layout.tile_n},
+                       {"lists", layout.num_batches * layout.num_heads},
+                       {"grid_tiles", schedule.grid_tiles},
+                       {"full_tiles", schedule.full_tiles},
+                       {"partial_tiles", schedule.partial_tiles},
+                       {"patterns", schedule.num_patterns},
+                       {"visible_pairs", schedule.visible_pairs},
+                       {"bytes", layout.num_bytes}});
 }
 
 Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
@@ -159,6 +183,7 @@ Json as_json(const RunFlags& flags, const RunOutcome& outcome) {
                             {"runs", flags.repeat},
                             {"host_seconds", outcome.host_seconds},
                             {"notes", std::move(notes)}});
+  if (outcome.outputs.schedule) json.set("schedule", schedule_json(*outcome.outputs.schedule));
   for (const FileFlag& file : flags.outputs.flags()) {
     if (!file.path.empty()) json.set(std::string(file.flag.substr(2)), file.path);
   }
@@ -213,6 +238,9 @@ std::string as_text(const RunFlags& flags, const RunOutcome& outcome) {
                            step.grid.y, step.grid.z, step.block.x * step.block.y * step.block.z,
                            bytes_text(step.shared_bytes))});
   }
+  if (outcome.outputs.schedule) {
+    table.row({"schedule", schedule_text(*outcome.outputs.schedule)});
+  }
   if (plan.empty()) {
     table.row({"run", "nothing to compute"});
   } else {
@@ -257,6 +285,14 @@ void add_flags(ArgumentParser& parser, RunFlags& flags) {
   parser.text("k", "FILE", "keys", flags.files.k);
   parser.text("v", "FILE", "values", flags.files.v);
   parser.text("dout", "FILE", "gradient of the output, for the pass backward", flags.files.dout);
+  parser.text("blocks", "FILE",
+              "of a mask blocks=b: uint8 [q / b, k / b] rounded up, not 0 where visible; batch and "
+              "heads may come first (default: random)",
+              flags.files.blocks);
+  parser.text("documents", "FILE",
+              "of a mask documents: int32 [batch, seqlen_k], ids of the keys and of the queries at "
+              "their positions (default: random)",
+              flags.files.documents);
   parser.text("out", "FILE", "write the output here", flags.outputs.out);
   parser.text("lse", "FILE", "write the log-sum-exp here, [batch, heads, seqlen] float32",
               flags.outputs.lse);

@@ -54,15 +54,11 @@ size_t position(Layout layout, size_t axis) {
   return axis;
 }
 
-Error wrong(const std::string& path, std::string_view field, std::string_view what) {
-  return make_error(ErrorCode::kInvalidArgument, "{}: {}: {}", path, field, what);
-}
-
 // Takes a file's extents into the problem's dims, or finds that they disagree.
 Status match_shape(const TensorDims& tensor, const std::string& path, const NpyArray& array,
                    Problem& problem) {
   if (array.shape.size() != 4) {
-    return wrong(
+    return wrong_file(
         path, "shape",
         fmt::format("{} has {} extents, but 4 are needed: {}", tensor.name, array.shape.size(),
                     problem.layout == Layout::kBshd ? "[batch, seqlen, heads, dim]"
@@ -74,9 +70,9 @@ Status match_shape(const TensorDims& tensor, const std::string& path, const NpyA
     const int64_t extent = array.shape[place];
     std::optional<int64_t>& dim = problem.*member;
     if (dim && *dim != extent) {
-      return wrong(path, "shape",
-                   fmt::format("extent {} is {}, but the problem or an earlier file says {}{}",
-                               place, extent, name, *dim));
+      return wrong_file(path, "shape",
+                        fmt::format("extent {} is {}, but the problem or an earlier file says {}{}",
+                                    place, extent, name, *dim));
     }
     dim = extent;
   }
@@ -104,13 +100,13 @@ Status match_type(const std::string& path, NpyType type, bool dtype_was_given, D
   if (type == NpyType::kFloat32 || type == carrier(dtype)) return {};
   const bool raw = type == NpyType::kUint16 || type == NpyType::kUint8;
   if (raw && !dtype_was_given) {
-    return wrong(path, "descr",
-                 fmt::format("{} carries {}: name the type in --problem", to_string(type),
-                             type == NpyType::kUint16 ? "bf16" : "fp8e4m3 or fp8e5m2"));
+    return wrong_file(path, "descr",
+                      fmt::format("{} carries {}: name the type in --problem", to_string(type),
+                                  type == NpyType::kUint16 ? "bf16" : "fp8e4m3 or fp8e5m2"));
   }
-  return wrong(path, "descr",
-               fmt::format("{} is not a type for {}, which comes as {} or float32 (rounded)",
-                           to_string(type), to_string(dtype), to_string(*carrier(dtype))));
+  return wrong_file(path, "descr",
+                    fmt::format("{} is not a type for {}, which comes as {} or float32 (rounded)",
+                                to_string(type), to_string(dtype), to_string(*carrier(dtype))));
 }
 
 std::vector<float> swap_rows_and_heads(const Extents& shape, std::span<const float> values) {
@@ -140,8 +136,9 @@ Result<std::vector<float>> values_of(const std::string& path, const NpyArray& ar
     to_float(dtype, rounded.data(), back);
     for (size_t i = 0; i < values.size(); ++i) {
       if (std::isfinite(values[i]) && !std::isfinite(back[i])) {
-        return wrong(path, "data",
-                     fmt::format("{} at element {} is beyond {}", values[i], i, to_string(dtype)));
+        return wrong_file(
+            path, "data",
+            fmt::format("{} at element {} is beyond {}", values[i], i, to_string(dtype)));
       }
     }
     values = std::move(back);
@@ -164,13 +161,14 @@ NpyArray to_npy(Dtype dtype, std::vector<int64_t> shape, std::span<const float> 
 }  // namespace
 
 std::vector<FileFlag> InputFiles::flags() const {
-  return {{"--q", q}, {"--k", k}, {"--v", v}, {"--dout", dout}};
+  return {{"--q", q},       {"--k", k},           {"--v", v},
+          {"--dout", dout}, {"--blocks", blocks}, {"--documents", documents}};
 }
 
-bool InputFiles::any() const {
-  const std::vector<FileFlag> all = flags();
-  return std::any_of(all.begin(), all.end(),
-                     [](const FileFlag& file) { return !file.path.empty(); });
+bool InputFiles::any() const { return !q.empty() || !k.empty() || !v.empty() || !dout.empty(); }
+
+Error wrong_file(const std::string& path, std::string_view field, std::string_view what) {
+  return make_error(ErrorCode::kInvalidArgument, "{}: {}: {}", path, field, what);
 }
 
 Result<RunInput> input_from_files(Problem problem, const InputFiles& files) {

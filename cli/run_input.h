@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autotune/trial.h"
@@ -15,10 +16,12 @@ namespace tilewright::cli {
 
 struct InputFiles {
   std::string q, k, v;
-  std::string dout;  // backward
+  std::string dout;               // backward
+  std::string blocks, documents;  // data of masks, with or without the tensors
 
   // "--q", … with their paths, empty ones too.
   std::vector<FileFlag> flags() const;
+  // Whether a tensor comes from a file.
   bool any() const;
 };
 
@@ -35,6 +38,9 @@ Result<RunInput> input_from_files(Problem problem, const InputFiles& files);
 
 // From the problem alone: absent dims become b 1, hq 1, hkv = hq, v = qk, k = q. No tensors yet.
 Result<RunInput> input_from_problem(Problem problem);
+
+// A file's field that is not what the problem needs: "q.npy: shape: …".
+Error wrong_file(const std::string& path, std::string_view field, std::string_view what);
 
 // kOutOfMemory if tensors, and with `check` the reference, exceed this machine's memory.
 Status check_host_memory(Pass pass, const reference::Sizes& sizes, bool check);

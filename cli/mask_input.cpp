@@ -1,0 +1,82 @@
+#include "cli/mask_input.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/find_mask.h"
+#include "core/npy.h"
+
+namespace tilewright::cli {
+namespace {
+
+// [rows, columns], or with batches and heads before them, each of which may be 1.
+Status read_blocks(const std::string& path, RunInput& input) {
+  const int64_t size = find_mask<BlocksMask>(input.problem)->size;
+  const auto count = [&](int64_t length) { return (length + size - 1) / size; };
+  const int64_t rows = count(input.sizes.seqlen_q), columns = count(input.sizes.seqlen_k);
+  TW_ASSIGN(const NpyArray array, read_npy(path));
+  if (array.type != NpyType::kUint8) return wrong_file(path, "type", "is not uint8");
+  std::vector<int64_t> shape = array.shape;
+  if (shape.size() == 2) shape.insert(shape.begin(), {1, 1});
+  const auto fits = [](int64_t given, int64_t wanted) { return given == 1 || given == wanted; };
+  if (shape.size() != 4 || !fits(shape[0], input.sizes.batch) ||
+      !fits(shape[1], input.sizes.num_heads_q) || shape[2] != rows || shape[3] != columns) {
+    return wrong_file(path, "shape",
+                      fmt::format("[{}] is not [{}, {}], or that with batches and heads before it",
+                                  fmt::join(array.shape, ", "), rows, columns));
+  }
+  input.tensors.blocks_batch = shape[0];
+  input.tensors.blocks_heads = shape[1];
+  const auto* flags = reinterpret_cast<const uint8_t*>(array.data.data());
+  input.tensors.blocks.assign(flags, flags + array.data.size());
+  return {};
+}
+
+Status read_documents(const std::string& path, RunInput& input) {
+  const reference::Sizes& sizes = input.sizes;
+  TW_ASSIGN(const NpyArray array, read_npy(path));
+  if (array.type != NpyType::kInt32) return wrong_file(path, "type", "is not int32");
+  if (array.shape != std::vector<int64_t>{sizes.batch, sizes.seqlen_k}) {
+    return wrong_file(path, "shape",
+                      fmt::format("[{}] is not [{}, {}], the batch and the keys",
+                                  fmt::join(array.shape, ", "), sizes.batch, sizes.seqlen_k));
+  }
+  std::vector<int32_t>& ids = input.tensors.documents_k;
+  ids.resize(static_cast<size_t>(array.num_elements()));
+  std::memcpy(ids.data(), array.data.data(), array.data.size());
+  input.tensors.documents_q = query_documents(sizes, ids);
+  return {};
+}
+
+}  // namespace
+
+Status read_mask_data(const InputFiles& files, RunInput& input) {
+  struct Kind {
+    std::string_view name;
+    const std::string& path;
+    bool wanted;
+    Status (*read)(const std::string& path, RunInput& input);
+  };
+  const Kind kinds[] = {
+      {"blocks", files.blocks, find_mask<BlocksMask>(input.problem) != nullptr, read_blocks},
+      {"documents", files.documents, find_mask<DocumentsMask>(input.problem) != nullptr,
+       read_documents}};
+  for (const Kind& kind : kinds) {
+    if (!kind.path.empty() && !kind.wanted) {
+      return make_error(ErrorCode::kInvalidArgument, "--{} is given, but '{}' has no mask {}",
+                        kind.name, input.problem.to_string(), kind.name);
+    }
+    if (!kind.path.empty()) TW_TRY(kind.read(kind.path, input));
+    if (!kind.wanted || !kind.path.empty()) continue;
+    if (files.any()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--{} is missing: the mask {} of '{}' needs it beside --q, --k and --v",
+                        kind.name, kind.name, input.problem.to_string());
+    }
+    input.notes.push_back(fmt::format("{}: random, by the seed", kind.name));
+  }
+  return {};
+}
+
+}  // namespace tilewright::cli
