@@ -54,11 +54,9 @@ const Instruction* set_max_registers(Warp& warp, const Instruction* i) {
                   .message = fmt::format("setmaxnreg.{} to {} registers {}",
                                          increases ? "inc" : "dec", count, why)});
   };
-  if (warp.max_registers == 0) {
-    return refuse(FaultKind::kIllegalInstruction,
-                  "in a kernel whose count is not fixed by .maxnreg, or by .maxntid or .reqntid "
-                  "with .minnctapersm");
-  }
+  // Where nothing fixes the kernel's count the instruction may have no effect, says the ISA, and
+  // ptxas drops it with a note. Nor has one that asks for what the warp has.
+  if (warp.max_registers == 0 || count == warp.max_registers) return i + 1;
   if (increases ? count < warp.max_registers : count > warp.max_registers) {
     return refuse(FaultKind::kIllegalInstruction, fmt::format("from {}", warp.max_registers));
   }

@@ -93,6 +93,24 @@ TEST(Setmaxnreg, WaitsInsideAProtocol) {
   EXPECT_EQ(fault->kind, FaultKind::kDeadlock) << message(fault);
 }
 
+// What may have no effect has none: even an exchange that would never be met.
+TEST(Setmaxnreg, HasNoEffectWithoutAFixedCount) {
+  for (const char* directives : {"", ".maxntid 384, 1, 1", ".reqntid 384, 1, 1"}) {
+    const auto fault = run(kernel(directives, kInc240, kInc240));
+    EXPECT_FALSE(fault) << message(fault);
+  }
+}
+
+// Asking again for what one has needs no meeting of the warpgroup.
+TEST(Setmaxnreg, MayRepeatItsCountAtAnyTime) {
+  constexpr std::string_view kAgain =
+      "setmaxnreg.dec.sync.aligned.u32 40;\n setp.ge.u32 %p2, %r1, 96;\n @%p2 bra LATE;\n"
+      "setmaxnreg.dec.sync.aligned.u32 40;\n bar.sync 2, 128;\n bra DONE;\nLATE:\n"
+      "bar.sync 2, 128;\n setmaxnreg.dec.sync.aligned.u32 40;\n";
+  const auto fault = run(kernel(kBounds, kAgain, ""));
+  EXPECT_FALSE(fault) << message(fault);
+}
+
 TEST(Setmaxnreg, IsRefused) {
   const auto kind = [&](std::string_view directives, std::string_view first, const char* says,
                         uint32_t threads = 384) {
@@ -100,9 +118,6 @@ TEST(Setmaxnreg, IsRefused) {
     EXPECT_NE(message(fault).find(says), std::string::npos) << message(fault);
     return fault ? fault->kind : FaultKind::kRace;
   };
-  // No fixed count.
-  EXPECT_EQ(kind("", kDec24, ".maxnreg"), FaultKind::kIllegalInstruction);
-  EXPECT_EQ(kind(".maxntid 384, 1, 1", kDec24, ".minnctapersm"), FaultKind::kIllegalInstruction);
   // Against the direction.
   EXPECT_EQ(kind(kBounds, "setmaxnreg.dec.sync.aligned.u32 176;", "from 168"),
             FaultKind::kIllegalInstruction);
