@@ -238,7 +238,6 @@ struct Attention {
     if (consumer == 0) give_turn(0);  // consumer 1 ends
     ptx::wgmma_wait<0>();
     ptx::register_fence(out);
-    release(v_empty(position.slot));
   }
 
   // Over the warpgroup's own rows of Q, which nobody reads any more.
