@@ -1,6 +1,7 @@
 #include "autotune/placed_tensor.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/check.h"
 #include "core/half.h"
@@ -49,6 +50,14 @@ void PlacedTensor::store(std::span<const float> values) {
   const auto dim = static_cast<size_t>(bshd_[3]);
   for_each_row([&](size_t flat, size_t byte) {
     from_float(dtype_, values.subspan(flat, dim), buffer_.data() + byte);
+  });
+}
+
+void PlacedTensor::store_integers(std::span<const int32_t> values) {
+  TW_CHECK(dtype_ == Dtype::kInt32, "integers for a tensor of {}", to_string(dtype_));
+  const auto dim = static_cast<size_t>(bshd_[3]);
+  for_each_row([&](size_t flat, size_t byte) {
+    std::memcpy(buffer_.data() + byte, values.data() + flat, dim * sizeof(int32_t));
   });
 }
 

@@ -30,6 +30,8 @@ class PlacedTensor {
 
   // Stores contiguous bshd values, rounding to the tensor's type.
   void store(std::span<const float> values);
+  // Of an int32 tensor, contiguous.
+  void store_integers(std::span<const int32_t> values);
   // Contiguous bshd values of a buffer of this tensor's size.
   std::vector<float> load(std::span<const std::byte> buffer) const;
 

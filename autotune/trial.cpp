@@ -16,6 +16,7 @@
 #include "core/half.h"
 #include "core/text.h"
 #include "reference/gradient_bound.h"
+#include "reference/packed.h"
 
 namespace tilewright {
 namespace {
@@ -123,6 +124,15 @@ Tensor in_layout(Tensor tensor, Layout stored, Layout wanted) {
   return tensor;
 }
 
+// [1, rows, heads, dim] as [rows, heads, dim].
+Tensor without_batch(const Tensor& tensor) {
+  Tensor packed = tensor;
+  packed.rank = 3;
+  std::copy(tensor.shape.begin() + 1, tensor.shape.end(), packed.shape.begin());
+  std::copy(tensor.strides.begin() + 1, tensor.strides.end(), packed.strides.begin());
+  return packed;
+}
+
 Tensor dense_view(void* data, const TensorRequirement& requirement) {
   Tensor tensor;
   tensor.data = data;
@@ -137,15 +147,20 @@ Tensor dense_view(void* data, const TensorRequirement& requirement) {
   return tensor;
 }
 
-// A tensor of a trial by name: its values and its place in a launch.
+// A tensor of a trial by name: its values, of either type, and its place in a launch.
 struct TrialField {
   std::string_view name;
   std::vector<float> TrialTensors::*values;
   Tensor LaunchTensors::*tensor;
+  std::vector<int32_t> TrialTensors::*integers = nullptr;
+
+  bool given(const TrialTensors& tensors) const {
+    return values != nullptr ? !(tensors.*values).empty() : !(tensors.*integers).empty();
+  }
 };
 
 const TrialField& field_named(std::string_view name) {
-  static constexpr std::array<TrialField, 13> kFields = {{
+  static constexpr std::array<TrialField, 15> kFields = {{
       {"q", &TrialTensors::q, &LaunchTensors::q},
       {"k", &TrialTensors::k, &LaunchTensors::k},
       {"v", &TrialTensors::v, &LaunchTensors::v},
@@ -159,6 +174,8 @@ const TrialField& field_named(std::string_view name) {
       {"normalizer", &TrialTensors::normalizer, &LaunchTensors::normalizer},
       {"state_out", &TrialTensors::state_out, &LaunchTensors::state_out},
       {"normalizer_out", &TrialTensors::normalizer_out, &LaunchTensors::normalizer_out},
+      {"cu_seqlens_q", nullptr, &LaunchTensors::cu_seqlens_q, &TrialTensors::cu_seqlens_q},
+      {"cu_seqlens_k", nullptr, &LaunchTensors::cu_seqlens_k, &TrialTensors::cu_seqlens_k},
   }};
   const auto field = std::find_if(kFields.begin(), kFields.end(),
                                   [&](const TrialField& each) { return each.name == name; });
@@ -182,7 +199,11 @@ class PlacedArgument {
     if (is_output()) {
       buffer_.reset();
     } else {
-      image_.store(inputs.*field_.values);
+      if (field_.values != nullptr) {
+        image_.store(inputs.*field_.values);
+      } else {
+        image_.store_integers(inputs.*field_.integers);
+      }
       if (buffer_) return {};
     }
     TW_ASSIGN(Buffer buffer, Buffer::holding(session, image_.buffer()));
@@ -192,8 +213,9 @@ class PlacedArgument {
 
   void give_to(LaunchTensors& tensors) const {
     const Tensor view = image_.view(buffer_->get());
-    tensors.*field_.tensor = requirement_.contiguous
-                                 ? dense_view(view.data, requirement_)
+    tensors.*field_.tensor = requirement_.contiguous ? dense_view(view.data, requirement_)
+                             : requirement_.shape.size() == 3
+                                 ? without_batch(in_layout(view, placement_.layout, Layout::kBshd))
                                  : in_layout(view, placement_.layout, problem_layout_);
   }
 
@@ -212,6 +234,7 @@ class PlacedArgument {
       return {1, 1, 1,
               std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>())};
     }
+    if (shape.size() == 3) return {1, shape.at(0), shape.at(1), shape.at(2)};  // packed
     if (layout == Layout::kBshd) return {shape.at(0), shape.at(1), shape.at(2), shape.at(3)};
     return {shape.at(0), shape.at(2), shape.at(1), shape.at(3)};
   }
@@ -304,9 +327,44 @@ void add_random_state(const Problem& problem, const reference::Sizes& sizes, uin
   for (float& value : inputs.normalizer) value = 3.0f + std::abs(value);
 }
 
-TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
+namespace {
+
+// Prefix sums of lengths up to `longest`; the first sequence is that long, and every fifth or so is
+// empty.
+std::vector<int32_t> random_prefix_sums(int64_t batch, int64_t longest, uint64_t seed) {
+  std::vector<int32_t> sums = {0};
+  for (int64_t i = 0; i < batch; ++i) {
+    const uint64_t bits = mix(seed ^ mix(static_cast<uint64_t>(i)));
+    const bool empty = bits % 5 == 0;
+    const auto some = static_cast<int64_t>(bits / 5 % static_cast<uint64_t>(longest + 1));
+    sums.push_back(sums.back() + static_cast<int32_t>(i == 0 ? longest : empty ? 0 : some));
+  }
+  return sums;
+}
+
+int64_t total_rows(std::span<const int32_t> cu_seqlens) {
+  return cu_seqlens.empty() ? kFromProblem : cu_seqlens.back();
+}
+
+// Sizes of the packed tensors: one sequence of all rows.
+reference::Sizes packed_sizes(reference::Sizes sizes, const TrialTensors& inputs) {
+  sizes.batch = 1;
+  sizes.seqlen_q = inputs.cu_seqlens_q.back();
+  sizes.seqlen_k = inputs.cu_seqlens_k.back();
+  return sizes;
+}
+
+}  // namespace
+
+TrialTensors random_inputs(const Problem& problem, const reference::Sizes& given, uint64_t seed) {
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   TrialTensors inputs;
+  reference::Sizes sizes = given;
+  if (problem.varlen) {
+    inputs.cu_seqlens_q = random_prefix_sums(sizes.batch, sizes.seqlen_q, mix(seed) + 7);
+    inputs.cu_seqlens_k = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed) + 8);
+    sizes = packed_sizes(sizes, inputs);
+  }
   inputs.q = normal_values(sizes.q_elements(), mix(seed) + 1, dtype);
   inputs.k = normal_values(sizes.k_elements(), mix(seed) + 2, dtype);
   inputs.v = normal_values(sizes.v_elements(), mix(seed) + 3, dtype);
@@ -351,10 +409,12 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                                        .seqlen_q = sizes.seqlen_q,
                                        .seqlen_k = sizes.seqlen_k,
                                        .num_heads_q = sizes.num_heads_q,
-                                       .num_heads_kv = sizes.num_heads_kv}));
+                                       .num_heads_kv = sizes.num_heads_kv,
+                                       .total_q = total_rows(inputs.cu_seqlens_q),
+                                       .total_k = total_rows(inputs.cu_seqlens_k)}));
   std::vector<PlacedArgument> arguments;
   for (const TensorRequirement& requirement : outputs.plan.tensors) {
-    const bool given = !(inputs.*field_named(requirement.name).values).empty();
+    const bool given = field_named(requirement.name).given(inputs);
     if (requirement.optional && requirement.role == TensorRole::kInput && !given) continue;
     const auto index = static_cast<int64_t>(arguments.size());
     arguments.emplace_back(problem, requirement, placement(problem, options, index));
@@ -428,11 +488,40 @@ Result<Verdict> verify_linear(const Problem& problem, const reference::Sizes& si
   return verdict;
 }
 
+// Sequence by sequence.
+Result<Verdict> verify_packed(const Problem& problem, const reference::Sizes& sizes,
+                              const TrialTensors& inputs, const TrialOutputs& outputs) {
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
+  TW_ASSIGN(const std::vector<reference::PackedSequence> sequences,
+            reference::packed_sequences(sizes, inputs.cu_seqlens_q, inputs.cu_seqlens_k));
+  Problem plain_problem = problem;
+  plain_problem.varlen = false;
+  Verdict verdict;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const reference::PackedSequence& sequence = sequences[i];
+    const reference::Inputs view = reference::inputs_of(sequence, inputs.view());
+    TW_ASSIGN(const reference::Forward expected,
+              reference::attention_forward(plain_problem, sequence.sizes, view));
+    TW_ASSIGN(const std::vector<float> plain, reference::attention_forward_same_precision(
+                                                  plain_problem, sequence.sizes, view, dtype));
+    const auto out = reference::query_rows(sequence, outputs.out, sizes.head_dim_v);
+    verdict.outputs.emplace_back(
+        fmt::format("out of sequence {}", i),
+        reference::compare_out(plain_problem, sequence.sizes, dtype, out, expected, plain));
+    verdict.outputs.emplace_back(
+        fmt::format("lse of sequence {}", i),
+        reference::compare_lse(plain_problem, sequence.sizes,
+                               reference::lse_of(sequence, outputs.lse), expected));
+  }
+  return verdict;
+}
+
 }  // namespace
 
 Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
                        const TrialTensors& inputs, const TrialOutputs& outputs) {
   if (is_linear(problem)) return verify_linear(problem, sizes, inputs, outputs);
+  if (problem.varlen) return verify_packed(problem, sizes, inputs, outputs);
   const Dtype dtype = problem.out_dtype.value_or(problem.dtype.value_or(Dtype::kFloat16));
   if (problem.pass == Pass::kBackward) {
     return verify_gradients(problem, sizes, inputs, outputs, dtype);

@@ -31,6 +31,9 @@ struct TrialTensors {
   std::vector<float> q, k, v, out, lse, dout, dq, dk, dv;
   // Of linear attention; an empty state is not given to the kernel.
   std::vector<float> state, normalizer, state_out, normalizer_out;
+  // Of packed sequences (varlen), where the matrices are [total, heads, dim] and lse [num_heads_q,
+  // total_q].
+  std::vector<int32_t> cu_seqlens_q, cu_seqlens_k;
   // The data of masks, in the shapes of MaskData; empty where no mask needs them.
   std::vector<int32_t> documents_q, documents_k;
   std::vector<uint8_t> blocks;

@@ -107,6 +107,18 @@ RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqle
   return interval;
 }
 
+AlignedInterval aligned_interval(const Problem& problem) {
+  AlignedInterval interval = {kUnboundedDistance, kUnboundedDistance, kUnboundedDistance};
+  for (const MaskUnion& mask_union : problem.masks) {
+    const Bounds bounds = bounds_of(mask_union.terms.at(0));
+    // Only causal masks are ever top-left, and they bound no left.
+    if (bounds.left) interval.left = std::min(interval.left, *bounds.left);
+    int64_t& right = bounds.bottom_right ? interval.aligned_right : interval.right;
+    if (bounds.right) right = std::min(right, *bounds.right);
+  }
+  return interval;
+}
+
 std::vector<std::string> unusual_features(const Problem& problem, MaskSupport masks) {
   std::vector<std::string> features;
   const auto add_if = [&](bool present, std::string name) {

@@ -32,6 +32,13 @@ bool needs_tile_list(const Problem& problem);
 bool has_row_bounds(const Problem& problem);
 
 // Only for problems that need no tile list.
+// The bounds of a problem whose lengths differ from sequence to sequence: a key of row i lies at
+// offset − left <= j − i <= min(offset + aligned_right, right), with offset = seqlen_k − seqlen_q.
+struct AlignedInterval {
+  int64_t left = 0, aligned_right = 0, right = 0;
+};
+AlignedInterval aligned_interval(const Problem& problem);
+
 RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k);
 
 // The masks that a family takes: those that leave each row one interval of keys (causal, windows),

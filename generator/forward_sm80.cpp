@@ -16,6 +16,10 @@ namespace {
 
 using Config = ForwardSm80::Config;
 
+enum Entry : int { kForward, kCombine };
+
+constexpr int64_t kMaxSplits = 256;
+
 struct TileShape {
   int tile_m, tile_n, num_warps, stages;
   bool q_in_registers = false;
@@ -61,6 +65,8 @@ Config base_config(const Problem& problem) {
   config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
   config.tile_list = needs_tile_list(problem);
   config.row_range = !config.tile_list && has_row_bounds(problem);
+  config.split = problem.num_splits.value_or(1) > 1;
+  config.varlen = problem.varlen;
   config.softcap = problem.softcap.has_value();
   config.strided = problem.strided;
   return config;
@@ -137,8 +143,23 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   if (arch.compute_capability() < 80) {
     reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
   }
-  for (const std::string& feature : unusual_features(problem, MaskSupport::kTileLists)) {
+  Problem rest = problem;
+  rest.varlen = false;
+  rest.num_splits.reset();
+  for (const std::string& feature : unusual_features(rest, MaskSupport::kTileLists)) {
     reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
+  }
+  if (problem.varlen && needs_tile_list(problem)) {
+    reasons.push_back(
+        fmt::format("varlen with a mask that is no interval of keys is not built yet "
+                    "in {}",
+                    Config::family()));
+  }
+  if (problem.varlen && problem.layout != Layout::kBshd) {
+    reasons.push_back("varlen has one layout, [total, heads, dim]: leave out layout");
+  }
+  if (problem.num_splits.value_or(1) > kMaxSplits) {
+    reasons.push_back(fmt::format("splits={} is more than {}", *problem.num_splits, kMaxSplits));
   }
   check_head_dims(problem, reasons);
   if (reasons.empty() && !find_default(problem, arch)) {
@@ -181,10 +202,17 @@ Config ForwardSm80::default_config(const Problem& problem, const Arch& arch) {
 }
 
 std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
-  return {{.name = "tw_forward",
-           .function = "forward_sm80_cta",
-           .launch_bounds = "config().num_threads(), config().min_blocks_per_sm",
-           .shared_bytes = config.shared_bytes()}};
+  std::vector<EntryPoint> entries = {
+      {.name = "tw_forward",
+       .function = "forward_sm80_cta",
+       .launch_bounds = "config().num_threads(), config().min_blocks_per_sm",
+       .shared_bytes = config.shared_bytes()}};
+  if (config.split) {
+    entries.push_back({.name = "tw_forward_combine",
+                       .function = "forward_combine_cta",
+                       .launch_bounds = "config().num_threads()"});
+  }
+  return entries;
 }
 
 Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& config,
@@ -205,6 +233,12 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   Params params = {};
   if (config.tile_list) {
     launch.schedule_tile = {config.tile_m, config.tile_n};
+  } else if (config.varlen) {
+    const AlignedInterval interval = aligned_interval(problem);
+    params.row_left = -interval.left;
+    params.row_right = interval.right;
+    params.aligned_right = interval.aligned_right;
+    params.total_q = static_cast<int>(shape.total_q);
   } else {
     const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
     params.row_left = interval.row_left;
@@ -221,10 +255,20 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   params.scale_log2 = factors.scale_log2;
   params.tanh_scale = factors.tanh_scale;
 
+  params.num_splits = static_cast<int>(config.split ? problem.num_splits.value_or(1) : 1);
+
   launch.params = params;
-  launch.add_step(0, {.grid = along_x(num_blocks(order)),
-                      .block = {.x = static_cast<uint32_t>(config.num_threads())},
-                      .shared_bytes = config.shared_bytes()});
+  const Dim3 block = along_x(config.num_threads());
+  launch.add_step(kForward, {.grid = {.x = static_cast<uint32_t>(num_blocks(order)),
+                                      .y = static_cast<uint32_t>(params.num_splits)},
+                             .block = block,
+                             .shared_bytes = config.shared_bytes()});
+  if (config.split) {
+    const int64_t rows = int64_t{order.num_pairs} * shape.seqlen_q;
+    TW_TRY(check_grid(ceil_div(rows, config.num_warps), shape));
+    launch.workspace_bytes = params.num_splits * rows * (config.head_dim_v + 1) * 4;
+    launch.add_step(kCombine, {.grid = along_x(ceil_div(rows, config.num_warps)), .block = block});
+  }
   return launch;
 }
 
@@ -235,6 +279,11 @@ void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
   params.v = tensors[TensorId::kV].data;
   params.out = tensors[TensorId::kOut].data;
   params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
+  params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
+  const int64_t rows = int64_t{params.num_batch_heads} * params.seqlen_q * params.num_splits;
+  params.partial_lse = static_cast<float*>(tensors.workspace);
+  params.partial_out = params.partial_lse + rows;
   if (tensors.schedule.data != nullptr) params.tile_lists = tile_lists(tensors.schedule);
   params.q_strides = strides(TensorId::kQ);
   params.k_strides = strides(TensorId::kK);

@@ -74,6 +74,8 @@ enum class TensorId : int {
   kNormalizer,
   kStateOut,
   kNormalizerOut,
+  kCuSeqlensQ,
+  kCuSeqlensK,
   kCount
 };
 

@@ -35,6 +35,10 @@ class SpecMaker {
       default:
         matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
         row_statistics(TensorId::kLse, TensorRole::kOutput, /*optional=*/true);
+        if (problem_.varlen) {
+          prefix_sums(TensorId::kCuSeqlensQ);
+          prefix_sums(TensorId::kCuSeqlensK);
+        }
     }
     return specs_;
   }
@@ -43,8 +47,23 @@ class SpecMaker {
   struct Rows {
     int64_t rows, heads, dim;
   };
-  Rows query_rows(int64_t dim) const { return {shape_.seqlen_q, shape_.num_heads_q, dim}; }
-  Rows key_rows(int64_t dim) const { return {shape_.seqlen_k, shape_.num_heads_kv, dim}; }
+  Rows query_rows(int64_t dim) const {
+    return {problem_.varlen ? shape_.total_q : shape_.seqlen_q, shape_.num_heads_q, dim};
+  }
+  Rows key_rows(int64_t dim) const {
+    return {problem_.varlen ? shape_.total_k : shape_.seqlen_k, shape_.num_heads_kv, dim};
+  }
+
+  // int32 [batch + 1]
+  void prefix_sums(TensorId id) {
+    specs_.add({.id = id,
+                .role = TensorRole::kInput,
+                .dtype = Dtype::kInt32,
+                .rank = 1,
+                .shape = {shape_.batch + 1},
+                .alignment_bytes = size_in_bytes(Dtype::kInt32),
+                .contiguous = true});
+  }
 
   void add_backward() {
     matrix(TensorId::kOut, TensorRole::kInput, query_rows(dim_v_), dtype_);
@@ -77,8 +96,18 @@ class SpecMaker {
     add(TensorId::kNormalizerOut, TensorRole::kOutput, /*optional=*/!step);
   }
 
-  // [batch, rows, heads, dim], or as the layout says.
+  // [batch, rows, heads, dim], or as the layout says; packed [rows, heads, dim].
   void matrix(TensorId id, TensorRole role, const Rows& rows, Dtype dtype) {
+    if (problem_.varlen) {
+      specs_.add({.id = id,
+                  .role = role,
+                  .dtype = dtype,
+                  .rank = 3,
+                  .shape = {rows.rows, rows.heads, rows.dim},
+                  .axes = {.head = 1, .row = 0, .dim = 2},
+                  .alignment_bytes = alignment(dtype)});
+      return;
+    }
     const bool bshd = problem_.layout == Layout::kBshd;
     specs_.add({.id = id,
                 .role = role,
@@ -88,19 +117,27 @@ class SpecMaker {
                           bshd ? rows.heads : rows.rows, rows.dim},
                 .axes = bshd ? TensorAxes{.batch = 0, .head = 2, .row = 1, .dim = 3}
                              : TensorAxes{.batch = 0, .head = 1, .row = 2, .dim = 3},
-                .alignment_bytes = problem_.strided ? size_in_bytes(dtype) : kPromisedAlignment});
+                .alignment_bytes = alignment(dtype)});
   }
 
-  // float32 [batch, num_heads_q, seqlen_q]
+  int64_t alignment(Dtype dtype) const {
+    return problem_.strided ? size_in_bytes(dtype) : kPromisedAlignment;
+  }
+
+  // float32 [batch, num_heads_q, seqlen_q], packed [num_heads_q, total_q]
   void row_statistics(TensorId id, TensorRole role, bool optional) {
-    specs_.add({.id = id,
-                .role = role,
-                .dtype = Dtype::kFloat32,
-                .rank = 3,
-                .shape = {shape_.batch, shape_.num_heads_q, shape_.seqlen_q},
-                .alignment_bytes = size_in_bytes(Dtype::kFloat32),
-                .contiguous = true,
-                .optional = optional});
+    specs_.add(
+        {.id = id,
+         .role = role,
+         .dtype = Dtype::kFloat32,
+         .rank = problem_.varlen ? 2 : 3,
+         .shape = problem_.varlen
+                      ? std::array<int64_t, kMaxTensorRank>{shape_.num_heads_q, shape_.total_q}
+                      : std::array<int64_t, kMaxTensorRank>{shape_.batch, shape_.num_heads_q,
+                                                            shape_.seqlen_q},
+         .alignment_bytes = size_in_bytes(Dtype::kFloat32),
+         .contiguous = true,
+         .optional = optional});
   }
 
   const Problem& problem_;
@@ -127,6 +164,8 @@ const std::array<TensorField, kNumTensors>& tensor_fields() {
       {"normalizer", &LaunchTensors::normalizer},
       {"state_out", &LaunchTensors::state_out},
       {"normalizer_out", &LaunchTensors::normalizer_out},
+      {"cu_seqlens_q", &LaunchTensors::cu_seqlens_q},
+      {"cu_seqlens_k", &LaunchTensors::cu_seqlens_k},
   }};
   return kFields;
 }

@@ -31,6 +31,9 @@ struct Shape {
   int64_t seqlen_k = kFromProblem;
   int64_t num_heads_q = kFromProblem;
   int64_t num_heads_kv = kFromProblem;
+  // Rows of packed tensors (varlen): then seqlen_q and seqlen_k are the longest lengths.
+  int64_t total_q = kFromProblem;
+  int64_t total_k = kFromProblem;
   bool operator==(const Shape&) const = default;
 };
 
@@ -82,6 +85,8 @@ struct LaunchTensors {
   // may be both. float32, contiguous: state [batch, num_heads_kv, head_dim_qk, head_dim_v],
   // normalizer [batch, num_heads_kv, head_dim_qk].
   Tensor state = {}, normalizer = {}, state_out = {}, normalizer_out = {};
+  // varlen: int32 [batch + 1], sequence b has the rows cu_seqlens[b] <= row < cu_seqlens[b + 1].
+  Tensor cu_seqlens_q = {}, cu_seqlens_k = {};
   void* workspace = nullptr;
   DeviceSchedule schedule = {};
 };

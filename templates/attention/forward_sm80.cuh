@@ -49,6 +49,7 @@ struct ForwardSm80 {
                 "tile_m must be 16 or 32 rows per warp");
   static_assert(kConfig.stages >= 1, "at least one stage");
   static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
+  static_assert(!(kConfig.varlen && kConfig.tile_list), "a tile list is of one pair of lengths");
   static_assert(!(kConfig.row_range && kConfig.tile_list),
                 "a tile list says all that a row range would");
 
@@ -99,17 +100,58 @@ struct ForwardSm80 {
     const int head = batch_head - batch * params.num_heads_q;
     Work work = {static_cast<int>(num_tiles - 1 - tile), batch, head, head / params.group_size};
     if constexpr (kConfig.tile_list) {
-      work.query_tile = mask_of(params, work).query_tile(static_cast<int>(tile));
+      work.query_tile = Mask(params, batch, head).query_tile(static_cast<int>(tile));
     }
     return work;
   }
 
-  static __device__ __forceinline__ Mask mask_of(const ForwardParams& params, const Work& work) {
+  // The rows and keys of one sequence: lengths, where it starts in packed tensors, and the bounds
+  // of its mask.
+  struct Sequence {
+    int seqlen_q;
+    int seqlen_k;
+    long long first_q;
+    long long first_k;
+    long long row_left;
+    long long row_right;
+  };
+
+  static __device__ __forceinline__ Sequence sequence_of(const ForwardParams& params, int batch) {
+    if constexpr (!kConfig.varlen) {
+      return {params.seqlen_q, params.seqlen_k, 0, 0, params.row_left, params.row_right};
+    }
+    const int first_q = params.cu_seqlens_q[batch];
+    const int first_k = params.cu_seqlens_k[batch];
+    const int seqlen_q = params.cu_seqlens_q[batch + 1] - first_q;
+    const int seqlen_k = params.cu_seqlens_k[batch + 1] - first_k;
+    const long long right = params.aligned_right + seqlen_k - seqlen_q;
+    return {seqlen_q,
+            seqlen_k,
+            first_q,
+            first_k,
+            params.row_left + seqlen_k - seqlen_q,
+            right < params.row_right ? right : params.row_right};
+  }
+
+  static __device__ __forceinline__ Mask mask_of(const ForwardParams& params, const Work& work,
+                                                 const Sequence& sequence) {
     if constexpr (kConfig.tile_list) {
       return Mask(params, work.batch, work.head);
     } else {
-      return Mask(params);
+      return Mask(sequence);
     }
+  }
+
+  // This block's part of the steps; with more parts than steps some are empty.
+  template <class Tiles>
+  static __device__ __forceinline__ Tiles part_of(const ForwardParams& params, Tiles tiles) {
+    if constexpr (kConfig.split) {
+      const int count = ceil_div(tiles.end - tiles.begin, params.num_splits);
+      const int begin = tiles.begin + static_cast<int>(ptx::block_index_y()) * count;
+      tiles.end = begin + count < tiles.end ? begin + count : tiles.end;
+      tiles.begin = begin;
+    }
+    return tiles;
   }
 
   // Addresses within a tile of this lane's rows: A and V fragments take rows l % 16 and chunk
@@ -283,21 +325,32 @@ struct ForwardSm80 {
     }
   }
 
+  // The statistics of a head's rows: [batch, num_heads_q, seqlen_q], packed [num_heads_q, total_q].
+  static __device__ __forceinline__ float* lse_of(const ForwardParams& params, const Work& work,
+                                                  const Sequence& sequence) {
+    if constexpr (kConfig.varlen) {
+      return params.lse + static_cast<long long>(work.head) * params.total_q + sequence.first_q;
+    }
+    return params.lse +
+           (static_cast<long long>(work.batch) * params.num_heads_q + work.head) * params.seqlen_q;
+  }
+
   // Asks for its work anew rather than keeping it through the loop: registers are the scarcest
   // resource there.
   static __device__ __forceinline__ void store_output(const ForwardParams& params,
                                                       const Output& out, Softmax& softmax) {
     softmax.finish();
     const Work work = work_of_block(params);
+    const Sequence sequence = sequence_of(params, work.batch);
     const TensorStrides& strides = params.out_strides;
     const long long dim_bytes = kConfig.strided ? strides.dim * 2 : 2;
     const int chunk_offset = lane() % 4 * kChunkElements;
-    char* const out_of_lane = static_cast<char*>(params.out) +
-                              (work.batch * strides.batch + work.head * strides.head) * 2 +
-                              chunk_offset * dim_bytes;
-    float* const lse =
-        params.lse +
-        (static_cast<long long>(work.batch) * params.num_heads_q + work.head) * params.seqlen_q;
+    char* const out_of_lane =
+        static_cast<char*>(params.out) +
+        (work.batch * strides.batch + work.head * strides.head + sequence.first_q * strides.row) *
+            2 +
+        chunk_offset * dim_bytes;
+    float* const lse = lse_of(params, work, sequence);
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
       const float inverse_sum = softmax.inverse_sum(row);
@@ -314,7 +367,7 @@ struct ForwardSm80 {
         chunks[n / 4] = gather_quad(words);
       }
       const int query = first_query_of_warp(work) + row_offset(row);
-      if (query >= params.seqlen_q) continue;
+      if (query >= sequence.seqlen_q) continue;
       if (params.lse != nullptr && lane() % 4 == 0) lse[query] = softmax.log_sum(row);
       char* const to = out_of_lane + query * strides.row * 2;
 #pragma unroll
@@ -327,16 +380,53 @@ struct ForwardSm80 {
     }
   }
 
+  // What a part of the keys gives, in fp32 for the kernel that combines.
+  static __device__ __forceinline__ void store_partial(const ForwardParams& params,
+                                                       const Output& out, Softmax& softmax) {
+    softmax.finish();
+    const Work work = work_of_block(params);
+    const int seqlen_q = sequence_of(params, work.batch).seqlen_q;
+    const long long first_row =
+        (static_cast<long long>(ptx::block_index_y()) * params.num_batch_heads +
+         work.batch * params.num_heads_q + work.head) *
+        params.seqlen_q;
+#pragma unroll
+    for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
+      const int query = first_query_of_warp(work) + row_offset(row);
+      if (query >= seqlen_q) continue;
+      const float inverse_sum = softmax.inverse_sum(row);
+      if (lane() % 4 == 0) params.partial_lse[first_row + query] = softmax.log_sum(row);
+      float* const to =
+          params.partial_out + (first_row + query) * kConfig.head_dim_v + lane() % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < kConfig.out_fragments(); ++n) {
+        const float(&pair)[4] = out[row / 2][n];
+        to[8 * n] = pair[row % 2 * 2] * inverse_sum;
+        to[8 * n + 1] = pair[row % 2 * 2 + 1] * inverse_sum;
+      }
+    }
+  }
+
   // The operands of a block's loop, as one thread sees them.
   struct Sources {
     QLoader q;
     KLoader k;
     VLoader v;
 
-    __device__ __forceinline__ Sources(const ForwardParams& params, const Work& work, int thread)
-        : q(params.q, params.q_strides, work.batch, work.head, thread),
-          k(params.k, params.k_strides, work.batch, work.kv_head, thread),
-          v(params.v, params.v_strides, work.batch, work.kv_head, thread) {}
+    __device__ __forceinline__ Sources(const ForwardParams& params, const Work& work,
+                                       const Sequence& sequence, int thread)
+        : q(from_row(params.q, params.q_strides, sequence.first_q), params.q_strides, work.batch,
+            work.head, thread),
+          k(from_row(params.k, params.k_strides, sequence.first_k), params.k_strides, work.batch,
+            work.kv_head, thread),
+          v(from_row(params.v, params.v_strides, sequence.first_k), params.v_strides, work.batch,
+            work.kv_head, thread) {}
+
+    static __device__ __forceinline__ const void* from_row(const void* tensor,
+                                                           const TensorStrides& strides,
+                                                           long long row) {
+      return static_cast<const char*>(tensor) + row * strides.row * 2;
+    }
   };
 
   static __device__ __forceinline__ unsigned stage(unsigned shared, int slot) {
@@ -354,20 +444,20 @@ struct ForwardSm80 {
   // Requests Q, then K and V of the first step (and of those up to stages − 1). Q has its own
   // group, so that it can be waited for alone.
   template <class Tiles>
-  static __device__ __forceinline__ void load_first_tiles(const ForwardParams& params,
+  static __device__ __forceinline__ void load_first_tiles(const Sequence& sequence,
                                                           const Work& work, const Tiles& tiles,
                                                           const Sources& sources, unsigned shared) {
     sources.q.template load<true>(shared + kConfig.q_offset(), work.query_tile * kConfig.tile_m,
-                                  params.seqlen_q);
+                                  sequence.seqlen_q);
     ptx::cp_async_commit();
     const int last = tiles.end - 1;
-    load_stage<true>(sources, shared, tiles.key_tile(last), params.seqlen_k);
+    load_stage<true>(sources, shared, tiles.key_tile(last), sequence.seqlen_k);
     ptx::cp_async_commit();
 #pragma unroll
     for (int ahead = 1; ahead < kConfig.stages - 1; ++ahead) {
       if (last - ahead >= tiles.begin) {
         load_stage<false>(sources, stage(shared, ahead), tiles.key_tile(last - ahead),
-                          params.seqlen_k);
+                          sequence.seqlen_k);
       }
       ptx::cp_async_commit();
     }
@@ -376,7 +466,7 @@ struct ForwardSm80 {
   // Waits for K of this step, requests what comes next and computes S; on return V of this step is
   // there as well.
   template <class Tiles>
-  static __device__ __forceinline__ void advance(const ForwardParams& params, const Tiles& tiles,
+  static __device__ __forceinline__ void advance(const Sequence& sequence, const Tiles& tiles,
                                                  const Sources& sources, unsigned shared, int step,
                                                  int slot, const QRegisters& q, Scores& scores) {
     const unsigned q_tile = shared + kConfig.q_offset();
@@ -386,7 +476,7 @@ struct ForwardSm80 {
     if constexpr (kConfig.stages == 1) {
       if (step < tiles.end - 1) {
         sources.v.template load<false>(k_tile + KTile::bytes(),
-                                       tiles.key_tile(step) * kConfig.tile_n, params.seqlen_k);
+                                       tiles.key_tile(step) * kConfig.tile_n, sequence.seqlen_k);
         ptx::cp_async_commit();
       }
       compute_scores(scores, q, q_tile, k_tile);
@@ -394,14 +484,15 @@ struct ForwardSm80 {
       __syncthreads();
       if (step > tiles.begin) {
         sources.k.template load<false>(k_tile, tiles.key_tile(step - 1) * kConfig.tile_n,
-                                       params.seqlen_k);
+                                       sequence.seqlen_k);
         ptx::cp_async_commit();
       }
     } else {
       const int ahead = step - (kConfig.stages - 1);
       if (ahead >= tiles.begin) {
         const int previous = slot == 0 ? kConfig.stages - 1 : slot - 1;
-        load_stage<false>(sources, stage(shared, previous), tiles.key_tile(ahead), params.seqlen_k);
+        load_stage<false>(sources, stage(shared, previous), tiles.key_tile(ahead),
+                          sequence.seqlen_k);
       }
       ptx::cp_async_commit();
       compute_scores(scores, q, q_tile, k_tile);
@@ -410,13 +501,16 @@ struct ForwardSm80 {
 
   static __device__ __forceinline__ void run(const ForwardParams& params, unsigned shared) {
     const Work work = work_of_block(params);
-    const Mask mask = mask_of(params, work);
-    const auto tiles = mask.key_tiles(work.query_tile);
+    const Sequence sequence = sequence_of(params, work.batch);
+    // Blocks are as many as the longest sequence needs.
+    if (kConfig.varlen && work.query_tile * kConfig.tile_m >= sequence.seqlen_q) return;
+    const Mask mask = mask_of(params, work, sequence);
+    const auto tiles = part_of(params, mask.key_tiles(work.query_tile));
     Output out = {};
     Softmax softmax;
     if (tiles.begin < tiles.end) {
-      const Sources sources(params, work, static_cast<int>(threadIdx.x));
-      load_first_tiles(params, work, tiles, sources, shared);
+      const Sources sources(params, work, sequence, static_cast<int>(threadIdx.x));
+      load_first_tiles(sequence, work, tiles, sources, shared);
       QRegisters q;
       if constexpr (kConfig.q_in_registers) {
         ptx::cp_async_wait<(kConfig.stages > 1 ? kConfig.stages - 1 : 1)>();
@@ -427,7 +521,7 @@ struct ForwardSm80 {
       int slot = 0;
       for (int step = tiles.end - 1; step >= tiles.begin; --step) {
         Scores scores;
-        advance(params, tiles, sources, shared, step, slot, q, scores);
+        advance(sequence, tiles, sources, shared, step, slot, q, scores);
         if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
         if (!tiles.clean(step)) mask_scores(scores, mask, tiles, step, first_query);
         compute_weights(scores, out, softmax, params.scale_log2);
@@ -435,7 +529,11 @@ struct ForwardSm80 {
         slot = slot == kConfig.stages - 1 ? 0 : slot + 1;
       }
     }
-    store_output(params, out, softmax);
+    if constexpr (kConfig.split) {
+      store_partial(params, out, softmax);
+    } else {
+      store_output(params, out, softmax);
+    }
   }
 };
 
@@ -443,6 +541,56 @@ template <ForwardSm80Config kConfig>
 __device__ __forceinline__ void forward_sm80_cta(const ForwardParams& params) {
   extern __shared__ SharedBytes shared[];
   ForwardSm80<kConfig>::run(params, static_cast<unsigned>(__cvta_generic_to_shared(shared)));
+}
+
+// Adds up the parts of one row per warp: lse = ln Σ e^lse_s, out = Σ e^(lse_s − lse) out_s. A part
+// whose row saw no key (lse −inf) adds nothing.
+template <ForwardSm80Config kConfig>
+__device__ __forceinline__ void forward_combine_cta(const ForwardParams& params) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const long long row = static_cast<long long>(ptx::block_index()) * kConfig.num_warps + warp;
+  const long long num_rows = static_cast<long long>(params.num_batch_heads) * params.seqlen_q;
+  if (row >= num_rows) return;
+  const int batch_head = static_cast<int>(row / params.seqlen_q);
+  const int query = static_cast<int>(row - static_cast<long long>(batch_head) * params.seqlen_q);
+  const int batch = batch_head / params.num_heads_q;
+  const int head = batch_head - batch * params.num_heads_q;
+  const auto sequence = ForwardSm80<kConfig>::sequence_of(params, batch);
+  if (query >= sequence.seqlen_q) return;
+
+  float max = -infinity();
+  for (int part = 0; part < params.num_splits; ++part) {
+    max = fmaxf(max, params.partial_lse[part * num_rows + row]);
+  }
+  const float offset = max == -infinity() ? 0.0f : max;
+  const auto weight_of = [&](int part) {
+    return ptx::exp2_approx((params.partial_lse[part * num_rows + row] - offset) * log2_e());
+  };
+  float sum = 0.0f;
+  for (int part = 0; part < params.num_splits; ++part) sum += weight_of(part);
+  const float inverse_sum = sum == 0.0f ? 0.0f : 1.0f / sum;
+
+  const TensorStrides& strides = params.out_strides;
+  char* const to =
+      static_cast<char*>(params.out) +
+      (batch * strides.batch + head * strides.head + (sequence.first_q + query) * strides.row) * 2;
+  const long long dim_bytes = kConfig.strided ? strides.dim * 2 : 2;
+  for (int column = lane; column < kConfig.head_dim_v; column += 32) {
+    float out = 0.0f;
+    for (int part = 0; part < params.num_splits; ++part) {
+      const float weight = weight_of(part);
+      if (weight == 0.0f) continue;
+      out += weight * params.partial_out[(part * num_rows + row) * kConfig.head_dim_v + column];
+    }
+    *reinterpret_cast<unsigned short*>(to + column * dim_bytes) =
+        static_cast<unsigned short>(pack<kConfig.dtype>(out * inverse_sum, 0.0f));
+  }
+  if (params.lse != nullptr && lane == 0) {
+    const typename ForwardSm80<kConfig>::Work work = {0, batch, head, 0};
+    ForwardSm80<kConfig>::lse_of(params, work, sequence)[query] =
+        max + ptx::log2_approx(sum) * ln_2();
+  }
 }
 
 }  // namespace tilewright::attention

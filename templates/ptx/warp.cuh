@@ -32,6 +32,13 @@ __device__ __forceinline__ unsigned block_index() {
   return result;
 }
 
+// %ctaid.y
+__device__ __forceinline__ unsigned block_index_y() {
+  unsigned result;
+  asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(result));
+  return result;
+}
+
 // %laneid
 __device__ __forceinline__ int lane_index() {
   int result;

@@ -17,6 +17,8 @@ struct ForwardSm80Config {
   int head_dim_v = 128;
   bool row_range = false;  // keys of a query row are one interval (causal, window)
   bool tile_list = false;  // key tiles come as a list, partly visible ones with a bit per pair
+  bool split = false;      // each block takes a part of its keys; a second kernel combines
+  bool varlen = false;     // packed sequences: lengths and rows come from cu_seqlens
   bool softcap = false;    // scores pass through cap * tanh(s / cap)
   bool strided = false;    // element alignment only: no 16-byte copies, any inner stride
   int tile_m = 128;        // query rows of a block; 16 or 32 of them per warp
@@ -59,6 +61,8 @@ struct ForwardSm80Config {
     f("head_dim_v", self.head_dim_v);
     f("row_range", self.row_range);
     f("tile_list", self.tile_list);
+    f("split", self.split);
+    f("varlen", self.varlen);
     f("softcap", self.softcap);
     f("strided", self.strided);
     f("tile_m", self.tile_m);

@@ -14,10 +14,21 @@ struct ForwardParams {
   const void* v;  // [batch, seqlen_k, num_heads_kv, head_dim_v]
   void* out;      // [batch, seqlen_q, num_heads_q, head_dim_v]
   float* lse;     // [batch, num_heads_q, seqlen_q] contiguous; null = not wanted
+  // Of kernels with `varlen`: [batch + 1] each. q, out [total_q, heads, dim], k, v [total_k, …],
+  // lse [num_heads_q, total_q]; batch strides are 0.
+  const int* cu_seqlens_q;
+  const int* cu_seqlens_k;
+  // Workspace of kernels with `split`, in fp32: what each part of the keys gives, as out
+  // [num_splits, num_batch_heads, seqlen_q, head_dim_v] and lse [num_splits, num_batch_heads,
+  // seqlen_q].
+  float* partial_out;
+  float* partial_lse;
   TensorStrides q_strides, k_strides, v_strides, out_strides;
   // Keys of query row i: row_left + i <= j <= row_right + i, clipped to [0, seqlen_k).
+  // With `varlen` the sequence's seqlen_k − seqlen_q is added to row_left and aligned_right.
   long long row_left;
   long long row_right;
+  long long aligned_right;
   TileLists tile_lists;  // of kernels with tile_list
   int num_heads_q;
   int group_size;  // num_heads_q / num_heads_kv
@@ -28,6 +39,8 @@ struct ForwardParams {
   int num_query_tiles;
   int section_size;
   int num_batch_heads;  // batch * num_heads_q
+  int num_splits;
+  int total_q;  // rows of packed tensors
   // Base-2 exponent of a weight = scale_log2 * t, where t is q·k, or tanh(tanh_scale * q·k) with
   // softcap. scale_log2 > 0.
   float scale_log2;

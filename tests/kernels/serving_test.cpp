@@ -1,0 +1,109 @@
+// Forward attention as servers need it: packed sequences, and keys in parts that a second kernel
+// combines, on emulated devices against fp64.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/check.h"
+#include "tests/support/emulated_session.h"
+#include "tests/support/forward_run.h"
+#include "tests/support/shapes.h"
+
+namespace tilewright::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Serving : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Serving, MatchesReference) { EXPECT_EQ(run_and_verify({.problem = GetParam()}), ""); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Splits, Serving,
+    ::testing::Values("hq2 hkv1 q1 k257 qk64 v64 fp16 splits=2",
+                      "b2 hq6 hkv2 q3 k500 qk80 v48 bf16 splits=8 causal",
+                      "hq2 hkv1 q67 k131 qk64 v64 fp16 splits=3 causal",
+                      "hq1 hkv1 q5 k40 qk128 v128 bf16 splits=5",
+                      "hq2 hkv2 q130 k60 qk64 v72 fp16 splits=4 causal",
+                      "hq2 hkv2 q33 k300 qk64 v64 fp16 splits=4 window=31,5 strided",
+                      "hq2 hkv1 q4 k0 qk64 v64 fp16 splits=2",
+                      "hq2 hkv1 q9 k90 qk64 v64 fp16 "
+                      "splits=256 softcap=20",
+                      "b2 hq2 hkv1 q70 k140 qk64 v64 fp16 splits=2 layout=bhsd"),
+    [](const auto& test) { return test_name(test.param); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Varlen, Serving,
+    ::testing::Values("b5 hq2 hkv1 q67 k131 qk64 v64 fp16 varlen causal",
+                      "b7 hq4 hkv2 q130 k70 qk80 v48 bf16 varlen causal",
+                      "b3 hq2 hkv2 q33 k65 qk128 v128 fp16 varlen",
+                      "b4 hq2 hkv1 q70 k140 qk64 v72 bf16 varlen window=31,5",
+                      "b4 hq2 hkv1 q70 k140 qk64 v64 fp16 varlen causal=top-left window=40,*",
+                      "b4 hq2 hkv1 q70 k140 qk64 v64 fp16 varlen strided softcap=15",
+                      "b6 hq4 hkv1 q5 k300 qk64 v64 bf16 varlen splits=4 causal",
+                      "b1 hq2 hkv1 q9 k0 qk64 v64 fp16 varlen"),
+    [](const auto& test) { return test_name(test.param); });
+
+TEST(ServingSchedules, GiveTheSameBits) {
+  for (const EmulatorSettings& settings : {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY,
+                                          .observers = TW_EMULATOR_OBSERVERS_FULL},
+                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
+                                           .seed = 3,
+                                           .observers = TW_EMULATOR_OBSERVERS_FULL,
+                                           .host_threads = 2}}) {
+    const ScopedEmulatorSettings scope(settings);
+    EXPECT_EQ(
+        run_and_verify({.problem = "b3 hq2 hkv1 q40 k131 qk64 v64 fp16 varlen splits=3 causal",
+                        .options = {.gaps = true, .repeat = 2}}),
+        "");
+  }
+}
+
+// Outputs and lse of 1 to 8 parts agree to rounding; parts without a key change nothing.
+TEST(ServingSplits, AgreeWithOne) {
+  const std::string text = "hq4 hkv2 q3 k211 qk64 v48 fp16 causal";
+  const Problem problem = *Problem::parse(text);
+  const reference::Sizes sizes = *trial_sizes(problem);
+  const TrialTensors inputs = random_inputs(problem, sizes, 5);
+  const TrialOutputs one = outputs_of({.problem = text}, inputs);
+  for (int splits = 2; splits <= 8; ++splits) {
+    const TrialOutputs parts =
+        outputs_of({.problem = fmt::format("{} splits={}", text, splits)}, inputs);
+    for (size_t i = 0; i < one.out.size(); ++i) {
+      ASSERT_LE(std::abs(parts.out[i] - one.out[i]), 2e-3f) << splits << " parts, element " << i;
+    }
+    for (size_t i = 0; i < one.lse.size(); ++i) {
+      ASSERT_LE(std::abs(parts.lse[i] - one.lse[i]), 1e-5f) << splits << " parts, row " << i;
+    }
+  }
+}
+
+TEST(ServingBadInput, IsNamedBeforeAnyLaunch) {
+  Session& session = shared_session("emulated:a100");
+  const auto kernel = session.prepare(*Problem::parse("hq2 hkv1 qk64 v64 fp16 varlen"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error().to_string();
+  const auto no_totals = kernel->plan({.batch = 2, .seqlen_q = 8, .seqlen_k = 8});
+  ASSERT_FALSE(no_totals.ok());
+  EXPECT_THAT(no_totals.error().to_string(), HasSubstr("total_q"));
+  const auto plan =
+      kernel->plan({.batch = 2, .seqlen_q = 8, .seqlen_k = 8, .total_q = 11, .total_k = 13});
+  ASSERT_TRUE(plan.ok()) << plan.error().to_string();
+  LaunchTensors tensors;
+  tensors.cu_seqlens_k = {.data = reinterpret_cast<void*>(uintptr_t{256}),
+                          .dtype = Dtype::kInt32,
+                          .rank = 1,
+                          .shape = {2},
+                          .strides = {1}};
+  const Status status = kernel->launch(nullptr, *plan, tensors);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().to_string(), HasSubstr("tensor cu_seqlens_q is missing"));
+  EXPECT_THAT(status.error().to_string(),
+              HasSubstr("tensor cu_seqlens_k has shape [2], the plan needs [3]"));
+  const auto too_many = session.prepare(*Problem::parse("hq2 hkv1 qk64 fp16 splits=1000"));
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_THAT(too_many.error().to_string(), HasSubstr("splits=1000 is more than 256"));
+}
+
+}  // namespace
+}  // namespace tilewright::testing
