@@ -4,48 +4,22 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numbers>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "autotune/placed_tensor.h"
+#include "autotune/random_values.h"
+#include "autotune/sequences.h"
 #include "core/check.h"
 #include "core/find_mask.h"
 #include "core/half.h"
 #include "core/text.h"
 #include "reference/gradient_bound.h"
-#include "reference/packed.h"
 
 namespace tilewright {
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood 2014): a mixing function good enough to number test values with.
-uint64_t mix(uint64_t state) {
-  state += 0x9E3779B97F4A7C15ULL;
-  state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  state = (state ^ (state >> 27)) * 0x94D049BB133111EBULL;
-  return state ^ (state >> 31);
-}
-
-std::vector<float> rounded(std::vector<float> values, Dtype dtype) {
-  std::vector<std::byte> bytes(values.size() * static_cast<size_t>(size_in_bytes(dtype)));
-  from_float(dtype, values, bytes.data());
-  to_float(dtype, bytes.data(), values);
-  return values;
-}
-
-std::vector<float> normal_values(int64_t count, uint64_t seed, Dtype dtype) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t bits = mix(seed ^ mix(i));
-    const double u = (static_cast<double>(bits >> 40) + 1.0) * 0x1p-24;
-    const double angle = static_cast<double>(bits & 0xFFFFFF) * 0x1p-24 * 2.0 * std::numbers::pi;
-    values[i] = static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(angle));
-  }
-  return rounded(std::move(values), dtype);
-}
 
 void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
                           TrialTensors& inputs) {
@@ -160,7 +134,7 @@ struct TrialField {
 };
 
 const TrialField& field_named(std::string_view name) {
-  static constexpr std::array<TrialField, 15> kFields = {{
+  static constexpr std::array<TrialField, 17> kFields = {{
       {"q", &TrialTensors::q, &LaunchTensors::q},
       {"k", &TrialTensors::k, &LaunchTensors::k},
       {"v", &TrialTensors::v, &LaunchTensors::v},
@@ -176,6 +150,8 @@ const TrialField& field_named(std::string_view name) {
       {"normalizer_out", &TrialTensors::normalizer_out, &LaunchTensors::normalizer_out},
       {"cu_seqlens_q", nullptr, &LaunchTensors::cu_seqlens_q, &TrialTensors::cu_seqlens_q},
       {"cu_seqlens_k", nullptr, &LaunchTensors::cu_seqlens_k, &TrialTensors::cu_seqlens_k},
+      {"seqused_k", nullptr, &LaunchTensors::seqused_k, &TrialTensors::seqused_k},
+      {"block_table", nullptr, &LaunchTensors::block_table, &TrialTensors::block_table},
   }};
   const auto field = std::find_if(kFields.begin(), kFields.end(),
                                   [&](const TrialField& each) { return each.name == name; });
@@ -327,44 +303,10 @@ void add_random_state(const Problem& problem, const reference::Sizes& sizes, uin
   for (float& value : inputs.normalizer) value = 3.0f + std::abs(value);
 }
 
-namespace {
-
-// Prefix sums of lengths up to `longest`; the first sequence is that long, and every fifth or so is
-// empty.
-std::vector<int32_t> random_prefix_sums(int64_t batch, int64_t longest, uint64_t seed) {
-  std::vector<int32_t> sums = {0};
-  for (int64_t i = 0; i < batch; ++i) {
-    const uint64_t bits = mix(seed ^ mix(static_cast<uint64_t>(i)));
-    const bool empty = bits % 5 == 0;
-    const auto some = static_cast<int64_t>(bits / 5 % static_cast<uint64_t>(longest + 1));
-    sums.push_back(sums.back() + static_cast<int32_t>(i == 0 ? longest : empty ? 0 : some));
-  }
-  return sums;
-}
-
-int64_t total_rows(std::span<const int32_t> cu_seqlens) {
-  return cu_seqlens.empty() ? kFromProblem : cu_seqlens.back();
-}
-
-// Sizes of the packed tensors: one sequence of all rows.
-reference::Sizes packed_sizes(reference::Sizes sizes, const TrialTensors& inputs) {
-  sizes.batch = 1;
-  sizes.seqlen_q = inputs.cu_seqlens_q.back();
-  sizes.seqlen_k = inputs.cu_seqlens_k.back();
-  return sizes;
-}
-
-}  // namespace
-
-TrialTensors random_inputs(const Problem& problem, const reference::Sizes& given, uint64_t seed) {
+TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
+  if (lengths_vary(problem)) return random_sequences(problem, sizes, seed);
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   TrialTensors inputs;
-  reference::Sizes sizes = given;
-  if (problem.varlen) {
-    inputs.cu_seqlens_q = random_prefix_sums(sizes.batch, sizes.seqlen_q, mix(seed) + 7);
-    inputs.cu_seqlens_k = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed) + 8);
-    sizes = packed_sizes(sizes, inputs);
-  }
   inputs.q = normal_values(sizes.q_elements(), mix(seed) + 1, dtype);
   inputs.k = normal_values(sizes.k_elements(), mix(seed) + 2, dtype);
   inputs.v = normal_values(sizes.v_elements(), mix(seed) + 3, dtype);
@@ -405,13 +347,13 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                                const TrialOptions& options) {
   const Problem& problem = kernel.problem();
   TrialOutputs outputs;
-  TW_ASSIGN(outputs.plan, kernel.plan({.batch = sizes.batch,
-                                       .seqlen_q = sizes.seqlen_q,
-                                       .seqlen_k = sizes.seqlen_k,
-                                       .num_heads_q = sizes.num_heads_q,
-                                       .num_heads_kv = sizes.num_heads_kv,
-                                       .total_q = total_rows(inputs.cu_seqlens_q),
-                                       .total_k = total_rows(inputs.cu_seqlens_k)}));
+  Shape shape = {.batch = sizes.batch,
+                 .seqlen_q = sizes.seqlen_q,
+                 .seqlen_k = sizes.seqlen_k,
+                 .num_heads_q = sizes.num_heads_q,
+                 .num_heads_kv = sizes.num_heads_kv};
+  set_totals(problem, inputs, shape);
+  TW_ASSIGN(outputs.plan, kernel.plan(shape));
   std::vector<PlacedArgument> arguments;
   for (const TensorRequirement& requirement : outputs.plan.tensors) {
     const bool given = field_named(requirement.name).given(inputs);
@@ -488,40 +430,12 @@ Result<Verdict> verify_linear(const Problem& problem, const reference::Sizes& si
   return verdict;
 }
 
-// Sequence by sequence.
-Result<Verdict> verify_packed(const Problem& problem, const reference::Sizes& sizes,
-                              const TrialTensors& inputs, const TrialOutputs& outputs) {
-  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
-  TW_ASSIGN(const std::vector<reference::PackedSequence> sequences,
-            reference::packed_sequences(sizes, inputs.cu_seqlens_q, inputs.cu_seqlens_k));
-  Problem plain_problem = problem;
-  plain_problem.varlen = false;
-  Verdict verdict;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const reference::PackedSequence& sequence = sequences[i];
-    const reference::Inputs view = reference::inputs_of(sequence, inputs.view());
-    TW_ASSIGN(const reference::Forward expected,
-              reference::attention_forward(plain_problem, sequence.sizes, view));
-    TW_ASSIGN(const std::vector<float> plain, reference::attention_forward_same_precision(
-                                                  plain_problem, sequence.sizes, view, dtype));
-    const auto out = reference::query_rows(sequence, outputs.out, sizes.head_dim_v);
-    verdict.outputs.emplace_back(
-        fmt::format("out of sequence {}", i),
-        reference::compare_out(plain_problem, sequence.sizes, dtype, out, expected, plain));
-    verdict.outputs.emplace_back(
-        fmt::format("lse of sequence {}", i),
-        reference::compare_lse(plain_problem, sequence.sizes,
-                               reference::lse_of(sequence, outputs.lse), expected));
-  }
-  return verdict;
-}
-
 }  // namespace
 
 Result<Verdict> verify(const Problem& problem, const reference::Sizes& sizes,
                        const TrialTensors& inputs, const TrialOutputs& outputs) {
   if (is_linear(problem)) return verify_linear(problem, sizes, inputs, outputs);
-  if (problem.varlen) return verify_packed(problem, sizes, inputs, outputs);
+  if (lengths_vary(problem)) return verify_sequences(problem, sizes, inputs, outputs);
   const Dtype dtype = problem.out_dtype.value_or(problem.dtype.value_or(Dtype::kFloat16));
   if (problem.pass == Pass::kBackward) {
     return verify_gradients(problem, sizes, inputs, outputs, dtype);

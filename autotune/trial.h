@@ -34,6 +34,9 @@ struct TrialTensors {
   // Of packed sequences (varlen), where the matrices are [total, heads, dim] and lse [num_heads_q,
   // total_q].
   std::vector<int32_t> cu_seqlens_q, cu_seqlens_k;
+  // Of paged keys, where k and v are [num_pages, page_size, heads, dim].
+  std::vector<int32_t> seqused_k, block_table;
+  int64_t num_pages = 0;
   // The data of masks, in the shapes of MaskData; empty where no mask needs them.
   std::vector<int32_t> documents_q, documents_k;
   std::vector<uint8_t> blocks;

@@ -19,6 +19,7 @@ using Config = ForwardSm80::Config;
 enum Entry : int { kForward, kCombine };
 
 constexpr int64_t kMaxSplits = 256;
+constexpr int64_t kMaxPageSize = 1 << 20;
 
 struct TileShape {
   int tile_m, tile_n, num_warps, stages;
@@ -67,6 +68,7 @@ Config base_config(const Problem& problem) {
   config.row_range = !config.tile_list && has_row_bounds(problem);
   config.split = problem.num_splits.value_or(1) > 1;
   config.varlen = problem.varlen;
+  config.page_size = static_cast<int>(problem.page_size.value_or(0));
   config.softcap = problem.softcap.has_value();
   config.strided = problem.strided;
   return config;
@@ -146,17 +148,21 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   Problem rest = problem;
   rest.varlen = false;
   rest.num_splits.reset();
+  rest.page_size.reset();
   for (const std::string& feature : unusual_features(rest, MaskSupport::kTileLists)) {
     reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
   }
-  if (problem.varlen && needs_tile_list(problem)) {
+  const bool lengths_vary = problem.varlen || problem.page_size.has_value();
+  if (lengths_vary && needs_tile_list(problem)) {
     reasons.push_back(
-        fmt::format("varlen with a mask that is no interval of keys is not built yet "
-                    "in {}",
-                    Config::family()));
+        fmt::format("{} with a mask that is no interval of keys is not built yet in {}",
+                    problem.varlen ? "varlen" : "paged", Config::family()));
   }
-  if (problem.varlen && problem.layout != Layout::kBshd) {
-    reasons.push_back("varlen has one layout, [total, heads, dim]: leave out layout");
+  if (lengths_vary && problem.layout != Layout::kBshd) {
+    reasons.push_back("varlen and paged have one layout: leave out layout=bhsd");
+  }
+  if (problem.page_size.value_or(1) > kMaxPageSize) {
+    reasons.push_back(fmt::format("paged={} is more than {}", *problem.page_size, kMaxPageSize));
   }
   if (problem.num_splits.value_or(1) > kMaxSplits) {
     reasons.push_back(fmt::format("splits={} is more than {}", *problem.num_splits, kMaxSplits));
@@ -233,12 +239,13 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   Params params = {};
   if (config.tile_list) {
     launch.schedule_tile = {config.tile_m, config.tile_n};
-  } else if (config.varlen) {
+  } else if (config.lengths_vary()) {
     const AlignedInterval interval = aligned_interval(problem);
     params.row_left = -interval.left;
     params.row_right = interval.right;
     params.aligned_right = interval.aligned_right;
-    params.total_q = static_cast<int>(shape.total_q);
+    params.total_q = static_cast<int>(config.varlen ? shape.total_q : 0);
+    params.table_width = config.page_size == 0 ? 0 : ceil_div(shape.seqlen_k, config.page_size);
   } else {
     const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
     params.row_left = interval.row_left;
@@ -281,6 +288,8 @@ void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
   params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
   params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
   params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
+  params.seqused_k = static_cast<const int*>(tensors[TensorId::kSequsedK].data);
+  params.block_table = static_cast<const int*>(tensors[TensorId::kBlockTable].data);
   const int64_t rows = int64_t{params.num_batch_heads} * params.seqlen_q * params.num_splits;
   params.partial_lse = static_cast<float*>(tensors.workspace);
   params.partial_out = params.partial_lse + rows;

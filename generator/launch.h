@@ -76,6 +76,8 @@ enum class TensorId : int {
   kNormalizerOut,
   kCuSeqlensQ,
   kCuSeqlensK,
+  kSequsedK,
+  kBlockTable,
   kCount
 };
 

@@ -66,10 +66,12 @@ Result<Shape> complete_shape(const Problem& problem, const Shape& given) {
     completer.add("num_heads_q = {} is not a multiple of num_heads_kv = {}", shape.num_heads_q,
                   shape.num_heads_kv);
   }
-  if (problem.varlen) {
-    shape.total_q = completer.complete("total_q", given.total_q, {}, false);
+  const bool paged = problem.page_size.has_value();
+  if (problem.varlen) shape.total_q = completer.complete("total_q", given.total_q, {}, false);
+  if (problem.varlen && !paged) {
     shape.total_k = completer.complete("total_k", given.total_k, {}, false);
   }
+  if (paged) shape.num_pages = completer.complete("num_pages", given.num_pages, {}, false);
   TW_TRY(std::move(completer).status());
   return shape;
 }

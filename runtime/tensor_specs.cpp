@@ -21,8 +21,8 @@ class SpecMaker {
 
   TensorSpecs specs() {
     matrix(TensorId::kQ, TensorRole::kInput, query_rows(dim_qk_), dtype_);
-    matrix(TensorId::kK, TensorRole::kInput, key_rows(dim_qk_), dtype_);
-    matrix(TensorId::kV, TensorRole::kInput, key_rows(dim_v_), dtype_);
+    keys(TensorId::kK, dim_qk_);
+    keys(TensorId::kV, dim_v_);
     switch (problem_.pass) {
       case Pass::kBackward:
         add_backward();
@@ -35,10 +35,7 @@ class SpecMaker {
       default:
         matrix(TensorId::kOut, TensorRole::kOutput, query_rows(dim_v_), out_dtype_);
         row_statistics(TensorId::kLse, TensorRole::kOutput, /*optional=*/true);
-        if (problem_.varlen) {
-          prefix_sums(TensorId::kCuSeqlensQ);
-          prefix_sums(TensorId::kCuSeqlensK);
-        }
+        add_lengths();
     }
     return specs_;
   }
@@ -54,15 +51,36 @@ class SpecMaker {
     return {problem_.varlen ? shape_.total_k : shape_.seqlen_k, shape_.num_heads_kv, dim};
   }
 
-  // int32 [batch + 1]
-  void prefix_sums(TensorId id) {
+  void add_lengths() {
+    const bool paged = problem_.page_size.has_value();
+    if (problem_.varlen) integers(TensorId::kCuSeqlensQ, 1, {shape_.batch + 1});
+    if (problem_.varlen && !paged) integers(TensorId::kCuSeqlensK, 1, {shape_.batch + 1});
+    if (!paged) return;
+    const int64_t size = *problem_.page_size;
+    integers(TensorId::kSequsedK, 1, {shape_.batch});
+    integers(TensorId::kBlockTable, 2, {shape_.batch, (shape_.seqlen_k + size - 1) / size});
+  }
+
+  void integers(TensorId id, int rank, std::array<int64_t, kMaxTensorRank> extents) {
     specs_.add({.id = id,
                 .role = TensorRole::kInput,
                 .dtype = Dtype::kInt32,
-                .rank = 1,
-                .shape = {shape_.batch + 1},
+                .rank = rank,
+                .shape = extents,
                 .alignment_bytes = size_in_bytes(Dtype::kInt32),
                 .contiguous = true});
+  }
+
+  // K or V: as a matrix, or [num_pages, page_size, num_heads_kv, dim].
+  void keys(TensorId id, int64_t dim) {
+    if (!problem_.page_size) return matrix(id, TensorRole::kInput, key_rows(dim), dtype_);
+    specs_.add({.id = id,
+                .role = TensorRole::kInput,
+                .dtype = dtype_,
+                .rank = 4,
+                .shape = {shape_.num_pages, *problem_.page_size, shape_.num_heads_kv, dim},
+                .axes = {.batch = 0, .head = 2, .row = 1, .dim = 3},
+                .alignment_bytes = alignment(dtype_)});
   }
 
   void add_backward() {
@@ -166,6 +184,8 @@ const std::array<TensorField, kNumTensors>& tensor_fields() {
       {"normalizer_out", &LaunchTensors::normalizer_out},
       {"cu_seqlens_q", &LaunchTensors::cu_seqlens_q},
       {"cu_seqlens_k", &LaunchTensors::cu_seqlens_k},
+      {"seqused_k", &LaunchTensors::seqused_k},
+      {"block_table", &LaunchTensors::block_table},
   }};
   return kFields;
 }

@@ -34,6 +34,8 @@ struct Shape {
   // Rows of packed tensors (varlen): then seqlen_q and seqlen_k are the longest lengths.
   int64_t total_q = kFromProblem;
   int64_t total_k = kFromProblem;
+  // Pages of K and V (paged): then seqlen_k is the most keys that a sequence may have.
+  int64_t num_pages = kFromProblem;
   bool operator==(const Shape&) const = default;
 };
 
@@ -87,6 +89,9 @@ struct LaunchTensors {
   Tensor state = {}, normalizer = {}, state_out = {}, normalizer_out = {};
   // varlen: int32 [batch + 1], sequence b has the rows cu_seqlens[b] <= row < cu_seqlens[b + 1].
   Tensor cu_seqlens_q = {}, cu_seqlens_k = {};
+  // paged: int32 [batch], the keys of each sequence; int32 [batch, seqlen_k / page_size rounded
+  // up], the pages they lie in. K and V are [num_pages, page_size, num_heads_kv, dim].
+  Tensor seqused_k = {}, block_table = {};
   void* workspace = nullptr;
   DeviceSchedule schedule = {};
 };

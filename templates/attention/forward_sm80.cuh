@@ -49,18 +49,19 @@ struct ForwardSm80 {
                 "tile_m must be 16 or 32 rows per warp");
   static_assert(kConfig.stages >= 1, "at least one stage");
   static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
-  static_assert(!(kConfig.varlen && kConfig.tile_list), "a tile list is of one pair of lengths");
+  static_assert(!(kConfig.lengths_vary() && kConfig.tile_list),
+                "a tile list is of one pair of lengths");
   static_assert(!(kConfig.row_range && kConfig.tile_list),
                 "a tile list says all that a row range would");
 
   using QTile = SharedTile<kConfig.tile_m, kConfig.head_dim_qk_padded()>;
   using KTile = SharedTile<kConfig.tile_n, kConfig.head_dim_qk_padded()>;
   using VTile = SharedTile<kConfig.tile_n, kConfig.head_dim_v>;
-  template <class Tile, int kColumns>
-  using Loader = TileLoader<Tile, kColumns, kConfig.num_threads(), kConfig.strided>;
-  using QLoader = Loader<QTile, kConfig.head_dim_qk>;
-  using KLoader = Loader<KTile, kConfig.head_dim_qk>;
-  using VLoader = Loader<VTile, kConfig.head_dim_v>;
+  template <class Tile, int kColumns, int kPageSize>
+  using Loader = TileLoader<Tile, kColumns, kConfig.num_threads(), kConfig.strided, kPageSize>;
+  using QLoader = Loader<QTile, kConfig.head_dim_qk, 0>;
+  using KLoader = Loader<KTile, kConfig.head_dim_qk, kConfig.page_size>;
+  using VLoader = Loader<VTile, kConfig.head_dim_v, kConfig.page_size>;
   using Mask =
       typename Select<kConfig.tile_list, TileList<kConfig.tile_m, kConfig.tile_n>,
                       typename Select<kConfig.row_range, RowRange<kConfig.tile_m, kConfig.tile_n>,
@@ -117,13 +118,20 @@ struct ForwardSm80 {
   };
 
   static __device__ __forceinline__ Sequence sequence_of(const ForwardParams& params, int batch) {
-    if constexpr (!kConfig.varlen) {
+    if constexpr (!kConfig.lengths_vary()) {
       return {params.seqlen_q, params.seqlen_k, 0, 0, params.row_left, params.row_right};
     }
-    const int first_q = params.cu_seqlens_q[batch];
-    const int first_k = params.cu_seqlens_k[batch];
-    const int seqlen_q = params.cu_seqlens_q[batch + 1] - first_q;
-    const int seqlen_k = params.cu_seqlens_k[batch + 1] - first_k;
+    int first_q = 0, first_k = 0, seqlen_q = params.seqlen_q, seqlen_k = 0;
+    if constexpr (kConfig.varlen) {
+      first_q = params.cu_seqlens_q[batch];
+      seqlen_q = params.cu_seqlens_q[batch + 1] - first_q;
+    }
+    if constexpr (kConfig.page_size > 0) {
+      seqlen_k = params.seqused_k[batch];
+    } else {
+      first_k = params.cu_seqlens_k[batch];
+      seqlen_k = params.cu_seqlens_k[batch + 1] - first_k;
+    }
     const long long right = params.aligned_right + seqlen_k - seqlen_q;
     return {seqlen_q,
             seqlen_k,
@@ -417,10 +425,22 @@ struct ForwardSm80 {
                                        const Sequence& sequence, int thread)
         : q(from_row(params.q, params.q_strides, sequence.first_q), params.q_strides, work.batch,
             work.head, thread),
-          k(from_row(params.k, params.k_strides, sequence.first_k), params.k_strides, work.batch,
-            work.kv_head, thread),
-          v(from_row(params.v, params.v_strides, sequence.first_k), params.v_strides, work.batch,
-            work.kv_head, thread) {}
+          k(key_loader<KLoader>(params, params.k, params.k_strides, work, sequence, thread)),
+          v(key_loader<VLoader>(params, params.v, params.v_strides, work, sequence, thread)) {}
+
+    template <class KeyLoader>
+    static __device__ __forceinline__ KeyLoader key_loader(const ForwardParams& params,
+                                                           const void* tensor,
+                                                           const TensorStrides& strides,
+                                                           const Work& work,
+                                                           const Sequence& sequence, int thread) {
+      if constexpr (kConfig.page_size > 0) {
+        return KeyLoader(tensor, strides, 0, work.kv_head, thread,
+                         params.block_table + work.batch * params.table_width);
+      }
+      return KeyLoader(from_row(tensor, strides, sequence.first_k), strides, work.batch,
+                       work.kv_head, thread);
+    }
 
     static __device__ __forceinline__ const void* from_row(const void* tensor,
                                                            const TensorStrides& strides,

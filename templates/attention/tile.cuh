@@ -71,7 +71,8 @@ __device__ __forceinline__ Chunk load_chunk(const char* from, long long dim_byte
 // Fills tiles from the rows of one head of a tensor. Columns from kValidColumns on, and rows from
 // `rows_left` on, become zero: memory outside the tensor never reaches a result, not even as
 // 0 · NaN.
-template <class Tile, int kValidColumns, int kNumThreads, bool kStrided>
+// kPageSize: rows lie in pages of so many (0: in one piece), which the table names.
+template <class Tile, int kValidColumns, int kNumThreads, bool kStrided, int kPageSize = 0>
 struct TileLoader {
   static constexpr int valid_chunks() { return kValidColumns / kChunkElements; }
   // Thread i handles chunk i % chunks of row i / chunks of every pass. A pass of a multiple of the
@@ -91,16 +92,21 @@ struct TileLoader {
   long long dim_bytes;  // between elements; used by strided tensors only
   int row;
   int chunk;
+  const int* page_table;  // of pages only, as page_bytes
+  long long page_bytes;
 
   __device__ __forceinline__ TileLoader(const void* tensor, const TensorStrides& strides,
-                                        long long batch, long long head, int thread)
+                                        long long batch, long long head, int thread,
+                                        const int* table = nullptr)
       : row_bytes(strides.row * 2),
         dim_bytes(kStrided ? strides.dim * 2 : 2),
         row(thread / Tile::chunks()),
-        chunk(thread % Tile::chunks()) {
+        chunk(thread % Tile::chunks()),
+        page_table(table),
+        page_bytes(strides.batch * 2) {
     thread_base = static_cast<const char*>(tensor) +
-                  (batch * strides.batch + head * strides.head) * 2 + row * row_bytes +
-                  chunk * kChunkElements * dim_bytes;
+                  (batch * strides.batch + head * strides.head) * 2 +
+                  (kPageSize > 0 ? 0 : row * row_bytes) + chunk * kChunkElements * dim_bytes;
   }
 
   // Starts copying rows [first_row, first_row + Tile::rows()). kChecked: rows from `num_rows` of
@@ -118,12 +124,22 @@ struct TileLoader {
       if constexpr (pass_rows() % Tile::period() != 0) {
         address = tile_address + static_cast<unsigned>(Tile::offset(tile_row, chunk));
       }
-      copy_chunk<kChecked>(address, from, !kChecked || first_row + tile_row < num_rows);
-      from += pass_rows() * row_bytes;
+      const bool exists = !kChecked || first_row + tile_row < num_rows;
+      if constexpr (kPageSize > 0) {
+        copy_chunk<kChecked>(address, exists ? in_page(first_row + tile_row) : thread_base, exists);
+      } else {
+        copy_chunk<kChecked>(address, from, exists);
+        from += pass_rows() * row_bytes;
+      }
     }
   }
 
  private:
+  __device__ __forceinline__ const char* in_page(int tensor_row) const {
+    return thread_base + page_table[tensor_row / kPageSize] * page_bytes +
+           tensor_row % kPageSize * row_bytes;
+  }
+
   template <bool kChecked>
   __device__ __forceinline__ void copy_chunk(unsigned address, const char* from,
                                              bool row_exists) const {

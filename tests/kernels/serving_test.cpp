@@ -1,5 +1,5 @@
-// Forward attention as servers need it: packed sequences, and keys in parts that a second kernel
-// combines, on emulated devices against fp64.
+// Forward attention as servers need it: packed sequences, keys in pages, and keys in parts that a
+// second kernel combines, on emulated devices against fp64.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,6 +43,17 @@ INSTANTIATE_TEST_SUITE_P(
                       "b4 hq2 hkv1 q70 k140 qk64 v64 fp16 varlen strided softcap=15",
                       "b6 hq4 hkv1 q5 k300 qk64 v64 bf16 varlen splits=4 causal",
                       "b1 hq2 hkv1 q9 k0 qk64 v64 fp16 varlen"),
+    [](const auto& test) { return test_name(test.param); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Paged, Serving,
+    ::testing::Values("b3 hq2 hkv1 q1 k200 qk64 v64 fp16 paged=16",
+                      "b4 hq6 hkv2 q5 k131 qk80 v48 bf16 paged=16 causal",
+                      "b3 hq2 hkv2 q67 k131 qk128 v128 fp16 paged=64 causal",
+                      "b3 hq2 hkv1 q33 k90 qk64 v64 bf16 paged=5 window=31,5",
+                      "b5 hq8 hkv1 q3 k300 qk64 v64 fp16 paged=16 splits=4 causal",
+                      "b5 hq4 hkv2 q40 k70 qk64 v72 bf16 varlen paged=16 causal strided",
+                      "b2 hq2 hkv1 q4 k0 qk64 v64 fp16 paged=16"),
     [](const auto& test) { return test_name(test.param); });
 
 TEST(ServingSchedules, GiveTheSameBits) {

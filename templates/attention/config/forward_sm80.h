@@ -19,6 +19,7 @@ struct ForwardSm80Config {
   bool tile_list = false;  // key tiles come as a list, partly visible ones with a bit per pair
   bool split = false;      // each block takes a part of its keys; a second kernel combines
   bool varlen = false;     // packed sequences: lengths and rows come from cu_seqlens
+  int page_size = 0;       // keys of a page; 0: K and V are not in pages
   bool softcap = false;    // scores pass through cap * tanh(s / cap)
   bool strided = false;    // element alignment only: no 16-byte copies, any inner stride
   int tile_m = 128;        // query rows of a block; 16 or 32 of them per warp
@@ -29,6 +30,8 @@ struct ForwardSm80Config {
   int min_blocks_per_sm = 1;    // bounds the registers of a thread
 
   constexpr int num_threads() const { return num_warps * 32; }
+  // Whether sequences of a launch have lengths of their own.
+  constexpr bool lengths_vary() const { return varlen || page_size > 0; }
   constexpr int rows_per_warp() const { return tile_m / num_warps; }
   // The inner size of Q·K in steps of the MMA: what head_dim_qk costs.
   constexpr int head_dim_qk_padded() const { return (head_dim_qk + 15) / 16 * 16; }
@@ -63,6 +66,7 @@ struct ForwardSm80Config {
     f("tile_list", self.tile_list);
     f("split", self.split);
     f("varlen", self.varlen);
+    f("page_size", self.page_size);
     f("softcap", self.softcap);
     f("strided", self.strided);
     f("tile_m", self.tile_m);

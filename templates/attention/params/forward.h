@@ -18,6 +18,12 @@ struct ForwardParams {
   // lse [num_heads_q, total_q]; batch strides are 0.
   const int* cu_seqlens_q;
   const int* cu_seqlens_k;
+  // Of kernels with `page_size`: k, v [num_pages, page_size, heads, dim], their batch stride that
+  // of pages. Key j of a sequence lies in page block_table[sequence, j / page_size]; there are
+  // seqused_k[sequence] of them.
+  const int* seqused_k;
+  const int* block_table;  // [batch, table_width]
+  long long table_width;
   // Workspace of kernels with `split`, in fp32: what each part of the keys gives, as out
   // [num_splits, num_batch_heads, seqlen_q, head_dim_v] and lse [num_splits, num_batch_heads,
   // seqlen_q].
@@ -25,7 +31,7 @@ struct ForwardParams {
   float* partial_lse;
   TensorStrides q_strides, k_strides, v_strides, out_strides;
   // Keys of query row i: row_left + i <= j <= row_right + i, clipped to [0, seqlen_k).
-  // With `varlen` the sequence's seqlen_k − seqlen_q is added to row_left and aligned_right.
+  // Where lengths vary the sequence's seqlen_k − seqlen_q is added to row_left and aligned_right.
   long long row_left;
   long long row_right;
   long long aligned_right;

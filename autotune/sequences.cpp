@@ -1,0 +1,205 @@
+#include "autotune/sequences.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "autotune/random_values.h"
+#include "core/check.h"
+#include "reference/paged.h"
+
+namespace tilewright {
+namespace {
+
+// Prefix sums of lengths up to `longest`; the first sequence is that long, and every fifth or so is
+// empty.
+std::vector<int32_t> random_prefix_sums(int64_t batch, int64_t longest, uint64_t seed) {
+  std::vector<int32_t> sums = {0};
+  for (int64_t i = 0; i < batch; ++i) {
+    const uint64_t bits = mix(seed ^ mix(static_cast<uint64_t>(i)));
+    const bool empty = bits % 5 == 0;
+    const auto some = static_cast<int64_t>(bits / 5 % static_cast<uint64_t>(longest + 1));
+    sums.push_back(sums.back() + static_cast<int32_t>(i == 0 ? longest : empty ? 0 : some));
+  }
+  return sums;
+}
+
+// Pages in random order, a few more than are needed; the table's entries beyond a sequence's keys
+// name no page.
+void add_random_pages(int64_t page_size, const reference::Sizes& sizes, uint64_t seed,
+                      TrialTensors& inputs) {
+  constexpr int64_t kSpare = 3;
+  const std::vector<int32_t> sums = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed));
+  const int64_t width = (sizes.seqlen_k + page_size - 1) / page_size;
+  std::vector<int32_t> order(static_cast<size_t>(sizes.batch * width + kSpare));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(seed ^ i) % i]);
+  inputs.num_pages = std::ssize(order);
+  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
+    const auto at = static_cast<size_t>(batch);
+    inputs.seqused_k.push_back(sums[at + 1] - sums[at]);
+    for (int64_t page = 0; page < width; ++page) {
+      const bool used = page * page_size < inputs.seqused_k.back();
+      inputs.block_table.push_back(used ? order[static_cast<size_t>(batch * width + page)]
+                                        : INT32_MAX);
+    }
+  }
+}
+
+// Rows of pages that hold no key of a sequence: NaN, or every other one infinite.
+void poison_unused_rows(int64_t page_size, int64_t row_elements, const TrialTensors& inputs,
+                        std::vector<float>& pages) {
+  std::vector<bool> used(static_cast<size_t>(inputs.num_pages * page_size), false);
+  const size_t width = inputs.block_table.size() / std::max<size_t>(1, inputs.seqused_k.size());
+  for (size_t batch = 0; batch < inputs.seqused_k.size(); ++batch) {
+    for (int64_t key = 0; key < inputs.seqused_k[batch]; ++key) {
+      const auto entry = batch * width + static_cast<size_t>(key / page_size);
+      used[static_cast<size_t>(inputs.block_table[entry] * page_size + key % page_size)] = true;
+    }
+  }
+  for (size_t row = 0; row < used.size(); ++row) {
+    if (used[row]) continue;
+    const float poison = row % 2 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                      : std::numeric_limits<float>::infinity();
+    std::fill_n(pages.begin() + static_cast<ptrdiff_t>(row) * row_elements, row_elements, poison);
+  }
+}
+
+// Rows [first, first + count) of `row` elements each.
+std::span<const float> rows_of(std::span<const float> all, int64_t first, int64_t count,
+                               int64_t row) {
+  return all.subspan(static_cast<size_t>(first * row), static_cast<size_t>(count * row));
+}
+
+// One sequence of a batch: its sizes, its inputs and its part of the outputs.
+struct Sequence {
+  reference::Sizes sizes = {};
+  std::span<const float> q;
+  std::vector<float> k, v;
+  std::span<const float> out;
+  std::vector<float> lse;
+};
+
+void take_queries(const Problem& problem, const reference::Sizes& sizes, const TrialTensors& inputs,
+                  const TrialOutputs& outputs, int64_t batch, Sequence& sequence) {
+  const auto at = static_cast<size_t>(batch);
+  int64_t first = batch * sizes.seqlen_q;
+  int64_t total = sizes.seqlen_q;
+  if (problem.varlen) {
+    first = inputs.cu_seqlens_q[at];
+    total = inputs.cu_seqlens_q.back();
+    sequence.sizes.seqlen_q = inputs.cu_seqlens_q[at + 1] - first;
+  }
+  const int64_t length = sequence.sizes.seqlen_q;
+  sequence.q = rows_of(inputs.q, first, length, sizes.num_heads_q * sizes.head_dim_qk);
+  sequence.out = rows_of(outputs.out, first, length, sizes.num_heads_q * sizes.head_dim_v);
+  for (int64_t head = 0; head < sizes.num_heads_q; ++head) {
+    const int64_t row =
+        problem.varlen ? head * total + first : (batch * sizes.num_heads_q + head) * total;
+    const auto lse = rows_of(outputs.lse, row, length, 1);
+    sequence.lse.insert(sequence.lse.end(), lse.begin(), lse.end());
+  }
+}
+
+Status take_keys(const Problem& problem, const reference::Sizes& sizes, const TrialTensors& inputs,
+                 int64_t batch, Sequence& sequence) {
+  if (problem.page_size) {
+    const reference::PagedKeys cache = {
+        .k_pages = inputs.k,
+        .v_pages = inputs.v,
+        .page_size = *problem.page_size,
+        .block_table = inputs.block_table,
+        .table_width = std::ssize(inputs.block_table) / std::max<int64_t>(1, sizes.batch),
+        .seqused_k = inputs.seqused_k};
+    TW_ASSIGN(reference::SequenceKeys keys, reference::gather_keys(sizes, cache, batch));
+    sequence.sizes.seqlen_k = keys.sizes.seqlen_k;
+    sequence.k = std::move(keys.k);
+    sequence.v = std::move(keys.v);
+    return {};
+  }
+  const auto at = static_cast<size_t>(batch);
+  const int64_t first = inputs.cu_seqlens_k[at];
+  const int64_t length = inputs.cu_seqlens_k[at + 1] - first;
+  sequence.sizes.seqlen_k = length;
+  const auto copy = [&](std::span<const float> all, int64_t dim) {
+    const auto part = rows_of(all, first, length, sizes.num_heads_kv * dim);
+    return std::vector<float>(part.begin(), part.end());
+  };
+  sequence.k = copy(inputs.k, sizes.head_dim_qk);
+  sequence.v = copy(inputs.v, sizes.head_dim_v);
+  return {};
+}
+
+}  // namespace
+
+bool lengths_vary(const Problem& problem) {
+  return problem.varlen || problem.page_size.has_value();
+}
+
+TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes,
+                              uint64_t seed) {
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
+  TrialTensors inputs;
+  int64_t query_rows = sizes.batch * sizes.seqlen_q;
+  int64_t key_rows = 0;
+  if (problem.varlen) {
+    inputs.cu_seqlens_q = random_prefix_sums(sizes.batch, sizes.seqlen_q, mix(seed) + 7);
+    query_rows = inputs.cu_seqlens_q.back();
+  }
+  if (problem.page_size) {
+    add_random_pages(*problem.page_size, sizes, mix(seed) + 9, inputs);
+    key_rows = inputs.num_pages * *problem.page_size;
+  } else {
+    inputs.cu_seqlens_k = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed) + 8);
+    key_rows = inputs.cu_seqlens_k.back();
+  }
+  const auto keys = [&](int64_t dim, uint64_t offset) {
+    const int64_t row = sizes.num_heads_kv * dim;
+    std::vector<float> values = normal_values(key_rows * row, mix(seed) + offset, dtype);
+    if (problem.page_size) poison_unused_rows(*problem.page_size, row, inputs, values);
+    return values;
+  };
+  inputs.q =
+      normal_values(query_rows * sizes.num_heads_q * sizes.head_dim_qk, mix(seed) + 1, dtype);
+  inputs.k = keys(sizes.head_dim_qk, 2);
+  inputs.v = keys(sizes.head_dim_v, 3);
+  return inputs;
+}
+
+void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape) {
+  if (problem.varlen) shape.total_q = inputs.cu_seqlens_q.back();
+  if (problem.varlen && !problem.page_size) shape.total_k = inputs.cu_seqlens_k.back();
+  if (problem.page_size) shape.num_pages = inputs.num_pages;
+}
+
+Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes& sizes,
+                                 const TrialTensors& inputs, const TrialOutputs& outputs) {
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
+  Problem plain_problem = problem;
+  plain_problem.varlen = false;
+  plain_problem.page_size.reset();
+  Verdict verdict;
+  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
+    Sequence sequence;
+    sequence.sizes = sizes;
+    sequence.sizes.batch = 1;
+    take_queries(problem, sizes, inputs, outputs, batch, sequence);
+    TW_TRY(take_keys(problem, sizes, inputs, batch, sequence));
+    const reference::Inputs view = {sequence.q, sequence.k, sequence.v, {}};
+    TW_ASSIGN(const reference::Forward expected,
+              reference::attention_forward(plain_problem, sequence.sizes, view));
+    TW_ASSIGN(const std::vector<float> plain, reference::attention_forward_same_precision(
+                                                  plain_problem, sequence.sizes, view, dtype));
+    verdict.outputs.emplace_back(fmt::format("out of sequence {}", batch),
+                                 reference::compare_out(plain_problem, sequence.sizes, dtype,
+                                                        sequence.out, expected, plain));
+    verdict.outputs.emplace_back(
+        fmt::format("lse of sequence {}", batch),
+        reference::compare_lse(plain_problem, sequence.sizes, sequence.lse, expected));
+  }
+  return verdict;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,23 @@
+// Trials of batches whose sequences have lengths of their own: packed (varlen) or with keys in
+// pages. Their random inputs, and their outputs compared sequence by sequence.
+#pragma once
+
+#include <cstdint>
+
+#include "autotune/trial.h"
+
+namespace tilewright {
+
+bool lengths_vary(const Problem& problem);
+
+// Lengths, pages and values. `sizes` has the longest lengths. The first sequence has them, some are
+// empty; rows of pages that hold no key are NaN or infinite.
+TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
+
+// The plan's shape of such inputs: totals and pages.
+void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape);
+
+Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes& sizes,
+                                 const TrialTensors& inputs, const TrialOutputs& outputs);
+
+}  // namespace tilewright
