@@ -9,6 +9,7 @@
 #include "autotune/random_values.h"
 #include "core/check.h"
 #include "reference/paged.h"
+#include "tilewright/serving.h"
 
 namespace tilewright {
 namespace {
@@ -166,6 +167,20 @@ TrialTensors random_sequences(const Problem& problem, const reference::Sizes& si
   inputs.k = keys(sizes.head_dim_qk, 2);
   inputs.v = keys(sizes.head_dim_v, 3);
   return inputs;
+}
+
+Status check_sequences(const Problem& problem, const TrialTensors& inputs, const Shape& shape) {
+  const auto check = [](const char* name, const std::vector<int32_t>& sums, int64_t longest) {
+    return check_cu_seqlens(name, sums, sums.empty() ? 0 : sums.back(), longest);
+  };
+  if (problem.varlen) TW_TRY(check("cu_seqlens_q", inputs.cu_seqlens_q, shape.seqlen_q));
+  if (problem.page_size) {
+    const int64_t width = (shape.seqlen_k + *problem.page_size - 1) / *problem.page_size;
+    return check_pages(inputs.block_table, width, inputs.seqused_k, *problem.page_size,
+                       inputs.num_pages);
+  }
+  if (problem.varlen) TW_TRY(check("cu_seqlens_k", inputs.cu_seqlens_k, shape.seqlen_k));
+  return {};
 }
 
 void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape) {

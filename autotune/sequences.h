@@ -14,6 +14,9 @@ bool lengths_vary(const Problem& problem);
 // empty; rows of pages that hold no key are NaN or infinite.
 TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
 
+// What a caller must see to before a launch: prefix sums and pages that fit the tensors.
+Status check_sequences(const Problem& problem, const TrialTensors& inputs, const Shape& shape);
+
 // The plan's shape of such inputs: totals and pages.
 void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape);
 

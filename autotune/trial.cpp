@@ -352,6 +352,7 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                  .seqlen_k = sizes.seqlen_k,
                  .num_heads_q = sizes.num_heads_q,
                  .num_heads_kv = sizes.num_heads_kv};
+  TW_TRY(check_sequences(problem, inputs, shape));
   set_totals(problem, inputs, shape);
   TW_ASSIGN(outputs.plan, kernel.plan(shape));
   std::vector<PlacedArgument> arguments;

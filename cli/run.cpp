@@ -1,5 +1,6 @@
 #include <chrono>
 
+#include "autotune/sequences.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/console.h"
@@ -76,6 +77,11 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   RunInput& input = outcome.input;
   TW_TRY(check_pass(input.problem.pass, flags.outputs));
   TW_TRY(check_host_memory(input.problem.pass, input.sizes, flags.check));
+  if (lengths_vary(input.problem) && (flags.files.any() || flags.outputs.any())) {
+    return make_error(ErrorCode::kUnsupportedProblem,
+                      "files of {} problems are not built yet: run makes random sequences",
+                      input.problem.varlen ? "varlen" : "paged");
+  }
 
   progress.set_label("preparing the kernel");
   TW_ASSIGN(const std::unique_ptr<Session> session, Session::open(options));

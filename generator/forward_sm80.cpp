@@ -41,12 +41,16 @@ int registers_needed(const Config& config) {
   constexpr int kOther = 83;
   constexpr int kOtherLean = 79;
   constexpr int kUnequalRows = 12;
+  constexpr int kVaryingLengths = 8;
+  constexpr int kPages = 8;
   const bool lean = config.stages == 1 && !config.softcap && !config.strided && !config.tile_list;
   const int accumulators =
       4 * config.row_fragments() * (config.key_fragments() + config.out_fragments());
   const int q = config.q_in_registers ? 4 * config.row_fragments() * config.depth_fragments() : 0;
   const int unequal = config.head_dim_qk_padded() == config.head_dim_v ? 0 : kUnequalRows;
-  return accumulators + q + (lean ? kOtherLean : kOther) + unequal;
+  const int varying =
+      (config.lengths_vary() ? kVaryingLengths : 0) + (config.page_size > 0 ? kPages : 0);
+  return accumulators + q + varying + (lean ? kOtherLean : kOther) + unequal;
 }
 
 bool fits(const Config& config, const Arch& arch) {
@@ -272,9 +276,11 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
                              .shared_bytes = config.shared_bytes()});
   if (config.split) {
     const int64_t rows = int64_t{order.num_pairs} * shape.seqlen_q;
-    TW_TRY(check_grid(ceil_div(rows, config.num_warps), shape));
+    const int64_t blocks =
+        saturating_product(order.num_pairs, ceil_div(shape.seqlen_q, config.num_warps));
+    TW_TRY(check_grid(blocks, shape));
     launch.workspace_bytes = params.num_splits * rows * (config.head_dim_v + 1) * 4;
-    launch.add_step(kCombine, {.grid = along_x(ceil_div(rows, config.num_warps)), .block = block});
+    launch.add_step(kCombine, {.grid = along_x(blocks), .block = block});
   }
   return launch;
 }

@@ -569,11 +569,12 @@ template <ForwardSm80Config kConfig>
 __device__ __forceinline__ void forward_combine_cta(const ForwardParams& params) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const long long row = static_cast<long long>(ptx::block_index()) * kConfig.num_warps + warp;
+  const int block = static_cast<int>(ptx::block_index());
+  const int blocks_per_head = ceil_div(params.seqlen_q, kConfig.num_warps);
+  const int batch_head = block / blocks_per_head;
+  const int query = (block - batch_head * blocks_per_head) * kConfig.num_warps + warp;
   const long long num_rows = static_cast<long long>(params.num_batch_heads) * params.seqlen_q;
-  if (row >= num_rows) return;
-  const int batch_head = static_cast<int>(row / params.seqlen_q);
-  const int query = static_cast<int>(row - static_cast<long long>(batch_head) * params.seqlen_q);
+  const long long row = static_cast<long long>(batch_head) * params.seqlen_q + query;
   const int batch = batch_head / params.num_heads_q;
   const int head = batch_head - batch * params.num_heads_q;
   const auto sequence = ForwardSm80<kConfig>::sequence_of(params, batch);

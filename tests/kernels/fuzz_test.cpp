@@ -36,6 +36,22 @@ class RandomProblem {
     return text;
   }
 
+  std::string make_serving() {
+    const int64_t heads_kv = pick<int64_t>({1, 2});
+    const int64_t dim = pick<int64_t>({40, 64, 80});
+    std::string text = fmt::format("b{} hq{} hkv{} q{} k{} qk{} v{} {}", between(1, 6),
+                                   pick<int64_t>({1, 2, 3, 8}) * heads_kv, heads_kv,
+                                   between(1, 100), between(0, 300), dim, pick<int64_t>({dim, 48}),
+                                   pick<const char*>({"fp16", "bf16"}));
+    text += pick<std::string>({" varlen", " varlen", ""});
+    text += pick<std::string>({"", fmt::format(" paged={}", pick<int64_t>({1, 7, 16, 64}))});
+    text += pick<std::string>({"", fmt::format(" splits={}", between(2, 9))});
+    text += pick<std::string>({"", " causal", " causal=top-left",
+                               fmt::format(" window={},{}", between(0, 90), between(0, 90))});
+    text += pick<std::string>({"", "", fmt::format(" softcap={}", between(1, 40))});
+    return text + pick<std::string>({"", "", " strided"});
+  }
+
   std::string make_linear() {
     std::string text = linear_problem("linear-forward", between(0, 200), between(0, 400));
     return text + pick<std::string>({"", " causal", " causal", " causal=top-left"});
@@ -119,11 +135,16 @@ INSTANTIATE_TEST_SUITE_P(
     Smoke, Fuzz,
     ::testing::Values(
         FuzzCase{"forward", [](RandomProblem& random) { return random.make(false); }, 40},
-        FuzzCase{"standard", [](RandomProblem& random) { return "standard " + random.make(false); },
-                 12},
-        FuzzCase{"backward", [](RandomProblem& random) { return "backward " + random.make(false); },
-                 12},
+        FuzzCase{
+            "standard",
+            [](RandomProblem& random) { return fmt::format("standard {}", random.make(false)); },
+            12},
+        FuzzCase{
+            "backward",
+            [](RandomProblem& random) { return fmt::format("backward {}", random.make(false)); },
+            12},
         FuzzCase{"sparse", [](RandomProblem& random) { return random.make(true); }, 20},
+        FuzzCase{"serving", [](RandomProblem& random) { return random.make_serving(); }, 15},
         FuzzCase{"linear_forward", [](RandomProblem& random) { return random.make_linear(); }, 12},
         FuzzCase{"linear_step", [](RandomProblem& random) { return random.make_step(); }, 12}),
     [](const auto& test) { return std::string(test.param.name); });
