@@ -15,6 +15,7 @@ struct OutputFiles {
   std::string out, lse;    // forward
   std::string dq, dk, dv;  // backward
 
+  bool any() const { return !(out + lse + dq + dk + dv).empty(); }
   // "--out", "--lse", … with their paths, empty ones too.
   std::vector<FileFlag> flags() const;
 };
