@@ -218,7 +218,7 @@ std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
        .launch_bounds = "config().num_threads(), config().min_blocks_per_sm",
        .shared_bytes = config.shared_bytes()}};
   if (config.split) {
-    entries.push_back({.name = "tw_forward_combine",
+    entries.push_back({.name = "tw_combine",
                        .function = "forward_combine_cta",
                        .launch_bounds = "config().num_threads()"});
   }

@@ -64,9 +64,6 @@ TEST(Refusals, NameTheFeature) {
       {"qk64 bias", "bias"},
       {"qk64 sink", "sink"},
       {"qk64 alibi", "alibi"},
-      {"qk64 varlen", "varlen"},
-      {"qk64 paged=16", "paged"},
-      {"qk64 splits=4", "splits"},
       {"qk64 dropout=0.1", "dropout"},
       {"qk64 scale=-1", "a negative scale"},
   };
@@ -96,6 +93,19 @@ TEST(Refusals, NameTheMask) {
     }
     EXPECT_THAT(found, Contains(std::string(name) + " is not built yet in standard")) << mask;
   }
+}
+
+TEST(Refusals, OfLengthsThatVary) {
+  for (const char* text : {"qk64 varlen", "qk64 paged=16 causal", "qk64 varlen paged=1 splits=9"}) {
+    EXPECT_THAT(reasons(text), IsEmpty()) << text;
+  }
+  EXPECT_THAT(reasons("qk64 varlen chunk=64"),
+              Contains("varlen with a mask that is no interval of keys is not built yet in "
+                       "forward_sm80"));
+  EXPECT_THAT(reasons("qk64 paged=16 layout=bhsd"),
+              Contains("varlen and paged have one layout: leave out layout=bhsd"));
+  EXPECT_THAT(reasons("qk64 splits=257"), Contains("splits=257 is more than 256"));
+  EXPECT_THAT(reasons("qk64 paged=2000000"), Contains("paged=2000000 is more than 1048576"));
 }
 
 TEST(Refusals, OfAPassNoFamilyHas) {
