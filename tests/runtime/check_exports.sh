@@ -17,8 +17,9 @@ for internal in KernelCache Device Nvrtc emulator Session::Impl llvm fmt; do
 done
 for name in tilewright_version tilewright::Session::open tilewright::Session::prepare \
     tilewright::Session::prefetch tilewright::Kernel::launch tilewright::Kernel::plan \
-    tilewright::Kernel::pack_params tilewright::Problem::parse tilewright::validate \
-    tilewright::Options::from_environment tilewright::Error::to_string; do
+    tilewright::Kernel::pack_params tilewright::Kernel::entries tilewright::Kernel::make_schedule \
+    tilewright::choose_num_splits tilewright::check_cu_seqlens tilewright::check_pages \
+    tilewright::Problem::parse tilewright::validate tilewright::Options::from_environment tilewright::Error::to_string; do
   if ! printf '%s\n' "$exported" | grep -q -e "^$name"; then
     echo "not exported: $name"
     exit 1
