@@ -98,9 +98,11 @@ class MemoryObserver : public Observer {
     }
     fault(warp, &at,
           {.kind = FaultKind::kAsynchronous,
-           .message = fmt::format("{} of shared address {:#x} while a copy to it is in flight",
-                                  access.kind == AccessKind::kRead ? "read" : "write",
-                                  shared_address(byte)),
+           .message = fmt::format(
+               "{} of shared address {:#x} while a copy to it is in flight",
+               access.kind == AccessKind::kRead || access.kind == AccessKind::kAsyncRead ? "read"
+                                                                                         : "write",
+               shared_address(byte)),
            .lane = lane,
            .address = shared_address(byte),
            .other_party = std::move(other)});

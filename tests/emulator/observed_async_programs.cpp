@@ -52,6 +52,14 @@ std::vector<ObservedProgram> async_programs() {
        "  cp.async.ca.shared.global [%r4+128], [%rd4], 4;\n  cp.async.commit_group;\n"
        "  cp.async.wait_group 1;\n  ld.shared.u32 %r10, [%r4];\n  cp.async.wait_all;\n",
        32, "in flight"},
+      {kAsynchronous, "copy_not_awaited_by_a_store",
+       kClear + "  cp.async.ca.shared.global [%r4], [%rd4], 4; //!\n" + store(" //!") +
+           "  cp.async.wait_all;\n" + kReadWait,
+       kClear +
+           "  cp.async.ca.shared.global [%r4], [%rd4], 4;\n  cp.async.wait_all;\n"
+           "  fence.proxy.async;\n  bar.sync 0;\n" +
+           store() + kReadWait,
+       32, "read of shared address"},
       {kAsynchronous, "copy_awaited_behind_the_barrier",
        "  cp.async.ca.shared.global [%r4], [%rd4], 4; //!\n  bar.sync 0;\n  cp.async.wait_all;\n"
        "  ld.shared.u32 %r10, [%r5]; //!\n",
