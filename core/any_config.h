@@ -8,6 +8,7 @@
 
 #include "templates/attention/config/backward_sm80.h"
 #include "templates/attention/config/forward_sm80.h"
+#include "templates/attention/config/forward_sm90.h"
 #include "templates/attention/config/linear.h"
 #include "templates/attention/config/standard.h"
 #include "tilewright/problem.h"
@@ -17,7 +18,7 @@ namespace tilewright {
 
 using AnyConfig = std::variant<attention::ForwardSm80Config, attention::StandardConfig,
                                attention::LinearForwardConfig, attention::LinearStepConfig,
-                               attention::BackwardSm80Config>;
+                               attention::BackwardSm80Config, attention::ForwardSm90Config>;
 
 // "forward_sm80"
 std::string_view family_name(const AnyConfig& config);

@@ -5,12 +5,20 @@
 #include "generator/backward_sm80.h"
 #include "generator/family.h"
 #include "generator/forward_sm80.h"
+#include "generator/forward_sm90.h"
 #include "generator/linear_forward.h"
 #include "generator/linear_step.h"
 #include "generator/standard.h"
 
 namespace tilewright {
 namespace {
+
+// Most families only need pointers and strides.
+template <class Host>
+concept MakesTensorMaps = requires(const typename Host::Config& config, const BoundTensors& tensors,
+                                   const TensorMapEncoder& encoder, typename Host::Params& params) {
+  Host::bind(config, tensors, encoder, params);
+};
 
 // The table row of a host side: its functions with the config's type erased.
 template <class Host>
@@ -40,15 +48,21 @@ constexpr Family row() {
             if (launch.ok() && launch->empty()) launch->params = typename Host::Params{};
             return launch;
           },
-      .bind =
-          [](const BoundTensors& tensors, FamilyLaunch& launch) {
-            Host::bind(tensors, std::get<typename Host::Params>(launch.params));
-          },
+      .bind = [](const AnyConfig& config, const BoundTensors& tensors,
+                 const TensorMapEncoder& encoder, FamilyLaunch& launch) -> Status {
+        auto& params = std::get<typename Host::Params>(launch.params);
+        if constexpr (MakesTensorMaps<Host>) {
+          return Host::bind(std::get<Config>(config), tensors, encoder, params);
+        } else {
+          Host::bind(tensors, params);
+          return {};
+        }
+      },
   };
 }
 
-constexpr std::array kFamilies = {row<ForwardSm80>(), row<Standard>(), row<LinearForward>(),
-                                  row<LinearStep>(), row<BackwardSm80>()};
+constexpr std::array kFamilies = {row<ForwardSm90>(),   row<ForwardSm80>(), row<Standard>(),
+                                  row<LinearForward>(), row<LinearStep>(),  row<BackwardSm80>()};
 static_assert(kFamilies.size() == std::variant_size_v<AnyConfig>);
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/any_config.h"
 #include "core/arch.h"
 #include "generator/launch.h"
+#include "generator/tensor_map.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
 
@@ -46,8 +47,10 @@ struct Family {
   // exceed the family's range.
   Result<FamilyLaunch> (*plan)(const Problem& problem, const AnyConfig& config, const Arch& arch,
                                const Shape& shape);
-  // Writes pointers and strides into the launch's parameters.
-  void (*bind)(const BoundTensors& tensors, FamilyLaunch& launch);
+  // Writes pointers, strides and tensor maps into the launch's parameters. kInvalidArgument names a
+  // tensor that a map cannot hold.
+  Status (*bind)(const AnyConfig& config, const BoundTensors& tensors,
+                 const TensorMapEncoder& encoder, FamilyLaunch& launch);
 };
 
 // In order of preference.

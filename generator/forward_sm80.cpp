@@ -6,7 +6,7 @@
 
 #include "core/any_config.h"
 #include "core/check.h"
-#include "generator/block_order.h"
+#include "generator/forward_launch.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
 #include "generator/tile_schedule.h"
@@ -229,18 +229,10 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
                                        const Arch& arch, const Shape& shape) {
   TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
-  if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
-  const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
-  // A whole group of query heads shares one K and V.
+  if (has_no_output(shape)) return launch;
   TW_ASSIGN(
-      const attention::BlockOrder order,
-      block_order({.heads = shape.num_heads_q,
-                   .tiles = ceil_div(shape.seqlen_q, config.tile_m),
-                   .shared_bytes = shape.seqlen_k * (config.head_dim_qk + config.head_dim_v) * 2,
-                   .sharers = group_size},
-                  shape, arch));
-
-  Params params = {};
+      Params params,
+      forward_params(problem, {config.tile_m, config.head_dim_qk, config.head_dim_v}, arch, shape));
   if (config.tile_list) {
     launch.schedule_tile = {config.tile_m, config.tile_n};
   } else if (config.lengths_vary()) {
@@ -255,29 +247,19 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
     params.row_left = interval.row_left;
     params.row_right = interval.row_right;
   }
-  params.num_heads_q = static_cast<int>(shape.num_heads_q);
-  params.group_size = static_cast<int>(group_size);
-  params.seqlen_q = static_cast<int>(shape.seqlen_q);
-  params.seqlen_k = static_cast<int>(shape.seqlen_k);
-  params.num_query_tiles = order.num_tiles;
-  params.section_size = order.section_size;
-  params.num_batch_heads = order.num_pairs;
-  const ScoreFactors factors = score_factors(problem, config.head_dim_qk);
-  params.scale_log2 = factors.scale_log2;
-  params.tanh_scale = factors.tanh_scale;
 
   params.num_splits = static_cast<int>(config.split ? problem.num_splits.value_or(1) : 1);
 
   launch.params = params;
   const Dim3 block = along_x(config.num_threads());
-  launch.add_step(kForward, {.grid = {.x = static_cast<uint32_t>(num_blocks(order)),
+  launch.add_step(kForward, {.grid = {.x = forward_grid(params).x,
                                       .y = static_cast<uint32_t>(params.num_splits)},
                              .block = block,
                              .shared_bytes = config.shared_bytes()});
   if (config.split) {
-    const int64_t rows = int64_t{order.num_pairs} * shape.seqlen_q;
+    const int64_t rows = int64_t{params.num_batch_heads} * shape.seqlen_q;
     const int64_t blocks =
-        saturating_product(order.num_pairs, ceil_div(shape.seqlen_q, config.num_warps));
+        saturating_product(params.num_batch_heads, ceil_div(shape.seqlen_q, config.num_warps));
     TW_TRY(check_grid(blocks, shape));
     launch.workspace_bytes = params.num_splits * rows * (config.head_dim_v + 1) * 4;
     launch.add_step(kCombine, {.grid = along_x(blocks), .block = block});
@@ -286,12 +268,7 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
 }
 
 void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
-  const auto strides = [&](TensorId id) { return tensors[id].strides; };
-  params.q = tensors[TensorId::kQ].data;
-  params.k = tensors[TensorId::kK].data;
-  params.v = tensors[TensorId::kV].data;
-  params.out = tensors[TensorId::kOut].data;
-  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  bind_forward(tensors, params);
   params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
   params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
   params.seqused_k = static_cast<const int*>(tensors[TensorId::kSequsedK].data);
@@ -300,10 +277,6 @@ void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
   params.partial_lse = static_cast<float*>(tensors.workspace);
   params.partial_out = params.partial_lse + rows;
   if (tensors.schedule.data != nullptr) params.tile_lists = tile_lists(tensors.schedule);
-  params.q_strides = strides(TensorId::kQ);
-  params.k_strides = strides(TensorId::kK);
-  params.v_strides = strides(TensorId::kV);
-  params.out_strides = strides(TensorId::kOut);
 }
 
 }  // namespace tilewright

@@ -10,6 +10,7 @@
 
 #include "templates/attention/params/backward.h"
 #include "templates/attention/params/forward.h"
+#include "templates/attention/params/forward_sm90.h"
 #include "templates/attention/params/linear.h"
 #include "templates/attention/params/standard.h"
 #include "tilewright/kernel.h"
@@ -30,8 +31,9 @@ struct FamilyStep {
 };
 
 // The parameters of one launch: every kernel of it takes the same struct.
-using AnyParams = std::variant<attention::ForwardParams, attention::StandardParams,
-                               attention::LinearParams, attention::BackwardParams>;
+using AnyParams =
+    std::variant<attention::ForwardParams, attention::StandardParams, attention::LinearParams,
+                 attention::BackwardParams, attention::ForwardSm90Params>;
 
 struct TileSize {
   int tile_m = 0, tile_n = 0;

@@ -41,6 +41,12 @@ namespace tilewright {
     (CUfunction* function, CUmodule module, const char* name))                                     \
   X(func_set_attribute, "cuFuncSetAttribute",                                                      \
     (CUfunction function, CUfunction_attribute attribute, int value))                              \
+  X(tensor_map_encode_tiled, "cuTensorMapEncodeTiled",                                             \
+    (CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,                   \
+     const cuuint64_t* extents, const cuuint64_t* strides, const cuuint32_t* box,                  \
+     const cuuint32_t* element_strides, CUtensorMapInterleave interleave,                          \
+     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2_promotion,                              \
+     CUtensorMapFloatOOBfill fill))                                                                \
   X(launch_kernel_ex, "cuLaunchKernelEx",                                                          \
     (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))          \
   X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr* pointer, size_t bytes))                              \

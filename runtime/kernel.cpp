@@ -11,6 +11,7 @@
 #include "generator/tile_schedule.h"
 #include "runtime/kernel_state.h"
 #include "runtime/tensor_check.h"
+#include "runtime/tensor_map.h"
 
 namespace tilewright {
 namespace {
@@ -84,7 +85,8 @@ Result<FamilyLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& p
   TW_ASSIGN(FamilyLaunch launch,
             family.plan(state.problem, state.config, state.device->arch(), shape));
   TW_ASSIGN(const BoundTensors bound, check_tensors(state.problem, shape, tensors, launch));
-  family.bind(bound, launch);
+  const DriverTensorMapEncoder encoder(state.device->driver());
+  TW_TRY(family.bind(state.config, bound, encoder, launch));
   return launch;
 }
 

@@ -20,6 +20,7 @@
 // over the last slot, which is first filled after every warp has taken its Q.
 #pragma once
 
+#include "attention/block_work.cuh"
 #include "attention/config/forward_sm80.h"
 #include "attention/masks.cuh"
 #include "attention/params/forward.h"
@@ -78,30 +79,13 @@ struct ForwardSm80 {
   // Fragments of Q for all steps of the inner dimension; unused unless q_in_registers.
   using QRegisters = unsigned[kConfig.row_fragments()][kConfig.depth_fragments()][4];
 
-  // What a thread knows of its block's work, and its part of the operands.
-  struct Work {
-    int query_tile;
-    int batch;
-    int head;
-    int kv_head;
-  };
+  using Work = BlockWork;
 
   static __device__ __forceinline__ Work work_of_block(const ForwardParams& params) {
-    const unsigned block = ptx::block_index();
-    const unsigned num_tiles = static_cast<unsigned>(params.num_query_tiles);
-    const unsigned section_size = static_cast<unsigned>(params.section_size);
-    const unsigned section = block / (section_size * num_tiles);
-    const unsigned in_section = block - section * (section_size * num_tiles);
-    const unsigned first = section * section_size;
-    const unsigned after = static_cast<unsigned>(params.num_batch_heads) - first;
-    const unsigned pairs = after < section_size ? after : section_size;
-    const unsigned tile = in_section / pairs;
-    const int batch_head = static_cast<int>(first + in_section - tile * pairs);
-    const int batch = batch_head / params.num_heads_q;
-    const int head = batch_head - batch * params.num_heads_q;
-    Work work = {static_cast<int>(num_tiles - 1 - tile), batch, head, head / params.group_size};
+    Work work = block_work(params);
     if constexpr (kConfig.tile_list) {
-      work.query_tile = Mask(params, batch, head).query_tile(static_cast<int>(tile));
+      const int place = params.num_query_tiles - 1 - work.query_tile;
+      work.query_tile = Mask(params, work.batch, work.head).query_tile(place);
     }
     return work;
   }

@@ -21,6 +21,17 @@ const ForwardSm80Config& forward(const AnyConfig& config) {
   return std::get<ForwardSm80Config>(config);
 }
 
+// Every device as forward_sm80 sees it: without the instructions that make another family the
+// better one.
+std::vector<Arch> all_archs() {
+  std::vector<Arch> archs;
+  for (const DeviceProfile& profile : device_profiles()) {
+    archs.push_back(profile.arch);
+    archs.back().has_suffix = false;
+  }
+  return archs;
+}
+
 // The limits as the CUDA guide states them, apart from the generator's own arithmetic.
 void expect_launchable(const ForwardSm80Config& config, const Arch& arch) {
   const int padded = (config.head_dim_qk + 15) / 16 * 16;
@@ -42,31 +53,31 @@ void expect_launchable(const ForwardSm80Config& config, const Arch& arch) {
 }
 
 TEST(Candidates, FitEveryDeviceAndHoldTheDefault) {
-  for (const DeviceProfile& profile : device_profiles()) {
+  for (const Arch& arch : all_archs()) {
     for (int head_dim = 8; head_dim <= 256; head_dim += 8) {
       for (const char* rest : {"", " causal bf16", " softcap=50 causal strided", " q1"}) {
         const Problem problem = problem_of(head_dim, head_dim, rest);
-        const std::vector<AnyConfig> all = candidates(problem, profile.arch);
-        ASSERT_FALSE(all.empty()) << profile.name << " " << head_dim;
-        for (const AnyConfig& config : all) expect_launchable(forward(config), profile.arch);
-        const auto choice = choose_config(problem, profile.arch);
+        const std::vector<AnyConfig> all = candidates(problem, arch);
+        ASSERT_FALSE(all.empty()) << arch.target() << " " << head_dim;
+        for (const AnyConfig& config : all) expect_launchable(forward(config), arch);
+        const auto choice = choose_config(problem, arch);
         ASSERT_TRUE(choice.ok());
         EXPECT_EQ(choice->provenance, "default");
         EXPECT_NE(std::find(all.begin(), all.end(), choice->config), all.end())
-            << profile.name << ": " << to_string(choice->config);
+            << arch.target() << ": " << to_string(choice->config);
       }
     }
   }
 }
 
 TEST(Candidates, TakeMixedHeadDims) {
-  for (const DeviceProfile& profile : device_profiles()) {
+  for (const Arch& arch : all_archs()) {
     for (const auto& [qk, v] : {std::pair{8, 256}, {256, 8}, {192, 128}, {24, 72}}) {
-      const auto choice = choose_config(problem_of(qk, v, ""), profile.arch);
+      const auto choice = choose_config(problem_of(qk, v, ""), arch);
       ASSERT_TRUE(choice.ok());
       EXPECT_EQ(forward(choice->config).head_dim_qk, qk);
       EXPECT_EQ(forward(choice->config).head_dim_v, v);
-      expect_launchable(forward(choice->config), profile.arch);
+      expect_launchable(forward(choice->config), arch);
     }
   }
 }
@@ -96,13 +107,13 @@ TEST(DefaultConfig, FollowsTheProblem) {
 
 // An SM should hold two warps for each of its four schedulers wherever some shape allows it.
 TEST(DefaultConfig, KeepsEnoughWarpsResident) {
-  for (const DeviceProfile& profile : device_profiles()) {
+  for (const Arch& arch : all_archs()) {
     for (int head_dim = 8; head_dim <= 256; head_dim += 8) {
-      const auto choice = choose_config(problem_of(head_dim, head_dim, ""), profile.arch);
+      const auto choice = choose_config(problem_of(head_dim, head_dim, ""), arch);
       ASSERT_TRUE(choice.ok());
       const ForwardSm80Config& config = forward(choice->config);
-      const int64_t blocks = profile.arch.shared_bytes_per_sm / (config.shared_bytes() + 1024);
-      EXPECT_GE(blocks * config.num_warps, 8) << profile.name << " " << to_string(choice->config);
+      const int64_t blocks = arch.shared_bytes_per_sm / (config.shared_bytes() + 1024);
+      EXPECT_GE(blocks * config.num_warps, 8) << arch.target() << " " << to_string(choice->config);
     }
   }
 }

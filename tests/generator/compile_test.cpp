@@ -13,6 +13,7 @@ namespace {
 
 using attention::BackwardSm80Config;
 using attention::ForwardSm80Config;
+using attention::ForwardSm90Config;
 using testing::HasSubstr;
 
 struct Case {
@@ -44,6 +45,12 @@ void expect_compiles(const Problem& problem, const AnyConfig& config, const char
     EXPECT_GT(resources.registers, 0);
     EXPECT_EQ(resources.spill_store_bytes, 0) << to_string(config);
     EXPECT_EQ(resources.spill_load_bytes, 0) << to_string(config);
+  }
+  // wgmmas that ptxas runs one by one (C7510, C7517) are as slow as none.
+  EXPECT_EQ(result->binary->code.log.find("C75"), std::string::npos) << result->binary->code.log;
+  if (family_name(config) == "forward_sm90") {
+    EXPECT_THAT(result->binary->code.ptx, HasSubstr("wgmma.mma_async"));
+    EXPECT_THAT(result->binary->code.ptx, HasSubstr("cp.async.bulk.tensor.4d"));
   }
   // Constants of templates must not become variables of the module.
   EXPECT_EQ(result->binary->code.ptx.find("\n.global"), std::string::npos) << to_string(config);
@@ -91,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
     Others, Compile,
     testing::Values(Case{"qk64 v64", "sm_86"}, Case{"qk128 v128 bf16 causal", "sm_86"},
                     Case{"qk256 v256 causal", "sm_89"}, Case{"qk128 v128 causal", "sm_90"},
-                    Case{"qk104 v104 bf16 causal", "sm_90"}, Case{"qk64 v64 bf16 causal", "sm_90a"},
+                    Case{"qk104 v104 bf16 causal", "sm_90"},
+                    Case{"qk64 v64 bf16 strided", "sm_90a"},
                     Case{"qk128 v128 bf16 causal splits=4 varlen paged=16", "sm_80", 2},
                     Case{"q1 qk128 v128 paged=16 splits=4", "sm_86"},
                     Case{"qk64 v64 varlen causal", "sm_89"},
@@ -116,6 +124,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"backward qk256 v256 causal", "sm_90a", 2}),
     case_name);
 
+INSTANTIATE_TEST_SUITE_P(Sm90a, Compile,
+                         testing::Values(Case{"qk64 v64 bf16 causal", "sm_90a", 2},
+                                         Case{"qk96 v96 causal", "sm_90a"},
+                                         Case{"qk128 v128", "sm_90a", 3},
+                                         Case{"qk128 v128 bf16 causal softcap=50", "sm_90a", 2},
+                                         Case{"qk192 v128 bf16 causal", "sm_90a"},
+                                         Case{"qk256 v256 window=100,9 softcap=9", "sm_90a", 2},
+                                         Case{"q1 qk256 v256", "sm_90a"}),
+                         case_name);
+
 // Configs that no candidate list holds: the template refuses them in words.
 TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {
   const std::pair<AnyConfig, const char*> cases[] = {
@@ -136,9 +154,15 @@ TEST(MustNotCompile, ImpossibleConfigsNameTheRule) {
       {BackwardSm80Config{.dq_tile_n = 24}, "dq_tile_n must be a multiple of 16"},
       {BackwardSm80Config{.dtype = attention::Dtype::kFloat8E4M3},
        "backward_sm80 takes fp16 and bf16"},
+      {ForwardSm90Config{.head_dim_qk = 65}, "head_dim_qk must be a multiple of 8 from 8 to 256"},
+      {ForwardSm90Config{.consumer_warpgroups = 4}, "one to three consumer warpgroups"},
+      {ForwardSm90Config{.tile_n = 40}, "tile_n must be a multiple of 16"},
+      {ForwardSm90Config{.dtype = attention::Dtype::kFloat8E4M3},
+       "forward_sm90 takes fp16 and bf16"},
   };
   for (const auto& [config, message] : cases) {
-    const auto result = compile_offline({}, Problem{}, config, "sm_80");
+    const bool hopper = family_name(config) == "forward_sm90";
+    const auto result = compile_offline({}, Problem{}, config, hopper ? "sm_90a" : "sm_80");
     ASSERT_FALSE(result.ok()) << message;
     if (result.error().code == ErrorCode::kCompilerUnavailable) {
       GTEST_SKIP() << result.error().message;

@@ -20,11 +20,13 @@ Problem parse(const std::string& text) {
 
 Arch arch_of(const char* target) { return *arch_from_target(target); }
 
-std::vector<std::string> reasons(const std::string& text, const Arch& arch = arch_of("sm_80")) {
+// Those of forward_sm80, or of another forward family.
+std::vector<std::string> reasons(const std::string& text, const Arch& arch = arch_of("sm_80"),
+                                 const std::string& family = "forward_sm80") {
   std::vector<std::string> result;
   for (const Refusal& refusal : refusals(parse(text), arch)) {
-    EXPECT_EQ(refusal.family, "forward_sm80");
-    result.push_back(refusal.reason);
+    EXPECT_TRUE(refusal.family.starts_with("forward_sm")) << refusal.family;
+    if (refusal.family == family) result.push_back(refusal.reason);
   }
   return result;
 }
@@ -141,6 +143,19 @@ TEST(Refusals, OfTheDeviceAndOfMissingHeadDims) {
   EXPECT_THAT(reasons("causal"), ElementsAre("head_dim_qk is missing"));
 }
 
+TEST(Refusals, OfTmaAndWgmma) {
+  EXPECT_THAT(reasons("qk64 causal", arch_of("sm_90a"), "forward_sm90"), IsEmpty());
+  EXPECT_THAT(reasons("qk64 strided", arch_of("sm_90a"), "forward_sm90"),
+              ElementsAre("strided: TMA needs 16-byte rows"));
+  EXPECT_THAT(
+      reasons("qk64 bias", arch_of("sm_90"), "forward_sm90"),
+      ElementsAre("needs sm_90a, device is sm_90", "bias is not built yet in forward_sm90"));
+  Arch tiny = arch_of("sm_90a");
+  tiny.shared_bytes_per_block = 16 * 1024;
+  EXPECT_THAT(reasons("qk256 v256", tiny, "forward_sm90"),
+              ElementsAre("no config fits the 16384 bytes of shared memory of a block of sm_90a"));
+}
+
 TEST(Refusals, ADeviceTooSmallForAnyConfigIsNamed) {
   Arch tiny = *arch_from_target("sm_80");
   tiny.shared_bytes_per_block = 16 * 1024;
@@ -153,7 +168,10 @@ TEST(Refusals, EndInAnErrorWithAllReasons) {
   ASSERT_FALSE(choice.ok());
   EXPECT_EQ(choice.error().code, ErrorCode::kUnsupportedProblem);
   EXPECT_THAT(choice.error().reasons,
-              ElementsAre("forward_sm80: bias is not built yet in forward_sm80",
+              ElementsAre("forward_sm90: needs sm_90a, device is sm_80",
+                          "forward_sm90: bias is not built yet in forward_sm90",
+                          "forward_sm90: head_dim_qk=60 is not a multiple of 8 from 8 to 256",
+                          "forward_sm80: bias is not built yet in forward_sm80",
                           "forward_sm80: head_dim_qk=60 is not a multiple of 8 from 8 to 256"));
   EXPECT_THAT(candidates(parse("qk60 bias"), arch_of("sm_80")), IsEmpty());
 }

@@ -11,6 +11,7 @@
 // Shared memory: Q, where O goes in the end · K slots · V slots · barriers.
 #pragma once
 
+#include "attention/ring.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/fence.cuh"
 #include "ptx/math.cuh"
@@ -24,7 +25,6 @@
 #include "ptx/wgmma_registers.cuh"
 #include "ptx/wgmma_shared.cuh"
 #include "tests/hopper_kernels/attention_config.h"
-#include "tests/hopper_kernels/ring.cuh"
 
 namespace tilewright::hopper_kernels {
 
@@ -32,7 +32,7 @@ template <AttentionConfig kConfig>
 struct Attention {
   static_assert(kConfig.head_dim % 64 == 0 && kConfig.tile_n % 16 == 0);
 
-  using Position = RingPosition<kConfig.stages>;
+  using Position = attention::RingPosition<kConfig.stages>;
   using Scores = float[kConfig.tile_n / 2];
   using Probabilities = unsigned[kConfig.tile_n / 16][4];
   using Output = float[kConfig.head_dim / 2];

@@ -11,6 +11,7 @@
 // Shared memory: slots { A | B } · staging of each consumer · full barriers · empty barriers.
 #pragma once
 
+#include "attention/ring.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/fence.cuh"
@@ -23,7 +24,6 @@
 #include "ptx/wgmma_descriptor.cuh"
 #include "ptx/wgmma_shared.cuh"
 #include "tests/hopper_kernels/gemm_config.h"
-#include "tests/hopper_kernels/ring.cuh"
 
 namespace tilewright::hopper_kernels {
 
@@ -33,7 +33,7 @@ struct Gemm {
   static_assert(kConfig.cluster == 1 || kConfig.cluster == 2);
 
   using Accumulators = float[kConfig.tile_n / 2];
-  using Position = RingPosition<kConfig.stages>;
+  using Position = attention::RingPosition<kConfig.stages>;
 
   struct Tile {
     int row, column, k_begin, k_end;  // k in tiles of tile_k

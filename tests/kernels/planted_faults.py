@@ -44,7 +44,7 @@ FORWARD = [
      "if (query >= params.seqlen_q) continue;", "", "*Smoke/Forward.*q67_k131*"),
     ("output not rescaled to the new maximum", "attention/forward_sm80.cuh",
      "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:OnlineSoftmax*"),
-    ("wrong key head of a group", "attention/forward_sm80.cuh", "head / params.group_size}",
+    ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
      "head % params.group_size}", "*b2_hq12*:*b2_hq6*"),
     ("bits of a pattern in the wrong order", "attention/masks.cuh",
      "words[offset / 32] >> (offset % 32) & 1u", "words[offset / 32] >> (31 - offset % 32) & 1u", PAIRS),
@@ -96,7 +96,48 @@ BACKWARD = [
      "compute(step, slot);\n      __syncthreads();", "compute(step, slot);",
      BACKWARD_SCHEDULES + ":*BackwardDevices*"),
 ]
-FAULTS = {"kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD}
+SM90 = "attention/forward_sm90.cuh"
+SM90_SCHEDULES = "*ForwardSm90Schedules*"
+SM90_CAUSAL = "*ForwardSm90*q64_k128*:*ForwardSm90*q131_k131*"
+
+FORWARD_SM90 = [
+    ("no wait for Q", SM90, "      ptx::mbarrier_wait(q_full(), 0);\n", "", SM90_SCHEDULES),
+    ("no wait for K", SM90, "      ptx::mbarrier_wait(k_full(slot), position.phase);\n", "", SM90_SCHEDULES),
+    ("no wait for V", SM90, "      ptx::mbarrier_wait(v_full(slot), position.phase);\n", "", SM90_SCHEDULES),
+    ("K loaded over a tile in use", SM90, "      ptx::mbarrier_wait(k_empty(slot), position.phase ^ 1);\n", "",
+     SM90_SCHEDULES),
+    ("V loaded over a tile in use", SM90, "      ptx::mbarrier_wait(v_empty(slot), position.phase ^ 1);\n", "",
+     SM90_SCHEDULES),
+    ("empty after one warp", SM90, "kConsumerWarps = 4 * kConfig.consumer_warpgroups", "kConsumerWarps = 1",
+     SM90_SCHEDULES),
+    ("S read before its products are done", SM90,
+     "    ptx::wgmma_wait<0>();\n    ptx::register_fence(scores);",
+     "    ptx::wgmma_wait<1>();\n    ptx::register_fence(scores);", SM90_SCHEDULES),
+    ("K released before its products are done", SM90,
+     "      compute_scores(scores, slot);\n      release(k_empty(slot));",
+     "      release(k_empty(slot));\n      compute_scores(scores, slot);", SM90_SCHEDULES),
+    ("V released before its products are done", SM90,
+     "      accumulate_output(out, weights, slot);\n      release(v_empty(slot));",
+     "      release(v_empty(slot));\n      accumulate_output(out, weights, slot);", SM90_SCHEDULES),
+    ("one byte too few expected", SM90, "ptx::mbarrier_arrive_expect_tx(full, kColumns * kColumnBytes);",
+     "ptx::mbarrier_arrive_expect_tx(full, kColumns * kColumnBytes - 1);", SM90_SCHEDULES),
+    ("second column from the first one's place", SM90, "{column * 64, row, head, work.batch}",
+     "{column * 0, row, head, work.batch}", SM90_CAUSAL),
+    ("consumers share the first rows of Q", SM90, "consumer() * 64 * 128", "consumer() * 0", SM90_CAUSAL),
+    ("first masked tiles of a window unmasked", SM90,
+     "consume<true>(tiles.begin, tiles.clean_begin", "consume<false>(tiles.begin, tiles.clean_begin", "*window_131_155*"),
+    ("clean tiles one too many", "attention/masks.cuh", "                      all.end / kTileN};",
+     "                      ceil_div(all.end, kTileN)};", SM90_CAUSAL),
+    ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
+     "head % params.group_size}", "*ForwardSm90*b2_hq6*"),
+    ("rows beyond seqlen_q stored", SM90, "const bool exists = query < forward.seqlen_q;",
+     "const bool exists = true;", "*ForwardSm90*q67_k131_qk64*"),
+    ("output not rescaled to the new maximum", SM90, "        out[n * 4 + row * 2] *= rescale;\n", "",
+     "*ForwardSm90*q193_k391*"),
+]
+
+FAULTS = {"kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD,
+          "kernels_forward_sm90_test": FORWARD_SM90}
 
 
 def run(program, templates, tests, cache):

@@ -47,5 +47,23 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));
     });
 
+class CandidatesSm90Standard : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CandidatesSm90Standard, AllMatchReference) {
+  const std::string device = "emulated:h100";
+  const Arch& arch = SessionAccess::device(shared_session(device)).arch();
+  for (const AnyConfig& config : candidates(*Problem::parse(GetParam()), arch)) {
+    if (family_name(config) != "forward_sm90") continue;
+    EXPECT_EQ(run_and_verify({.device = device, .problem = GetParam(), .config = config}), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, CandidatesSm90Standard,
+                         ::testing::Values("hq1 hkv1 q145 k145 qk128 v128 bf16",
+                                           "hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
+                                           "hq1 hkv1 q97 k145 qk192 v128 fp16 window=40,17",
+                                           "hq1 hkv1 q97 k97 qk256 v256 bf16 causal softcap=9"),
+                         [](const auto& test) { return test_name(test.param); });
+
 }  // namespace
 }  // namespace tilewright::testing

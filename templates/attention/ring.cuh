@@ -2,7 +2,7 @@
 // mbarrier per slot.
 #pragma once
 
-namespace tilewright::hopper_kernels {
+namespace tilewright::attention {
 
 // The slot of a step, and the parity of the phases of its barriers. The consumer waits for `full`
 // with `phase`; the producer for `empty` with phase ^ 1, which a fresh barrier satisfies.
@@ -19,4 +19,4 @@ struct RingPosition {
   }
 };
 
-}  // namespace tilewright::hopper_kernels
+}  // namespace tilewright::attention

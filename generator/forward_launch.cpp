@@ -1,0 +1,56 @@
+#include "generator/forward_launch.h"
+
+#include "core/check.h"
+#include "generator/block_order.h"
+#include "generator/forward_problem.h"
+#include "generator/launch_size.h"
+
+namespace tilewright {
+
+bool has_no_output(const Shape& shape) {
+  return shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0;
+}
+
+Result<attention::ForwardParams> forward_params(const Problem& problem, const ForwardTile& tile,
+                                                const Arch& arch, const Shape& shape) {
+  const int64_t group_size = shape.num_heads_q / shape.num_heads_kv;
+  // A whole group of query heads shares one K and V.
+  TW_ASSIGN(const attention::BlockOrder order,
+            block_order({.heads = shape.num_heads_q,
+                         .tiles = ceil_div(shape.seqlen_q, tile.tile_m),
+                         .shared_bytes = shape.seqlen_k * (tile.head_dim_qk + tile.head_dim_v) * 2,
+                         .sharers = group_size},
+                        shape, arch));
+
+  attention::ForwardParams params = {};
+  params.num_heads_q = static_cast<int>(shape.num_heads_q);
+  params.group_size = static_cast<int>(group_size);
+  params.seqlen_q = static_cast<int>(shape.seqlen_q);
+  params.seqlen_k = static_cast<int>(shape.seqlen_k);
+  params.num_query_tiles = order.num_tiles;
+  params.section_size = order.section_size;
+  params.num_batch_heads = order.num_pairs;
+  const ScoreFactors factors = score_factors(problem, tile.head_dim_qk);
+  params.scale_log2 = factors.scale_log2;
+  params.tanh_scale = factors.tanh_scale;
+  return params;
+}
+
+Dim3 forward_grid(const attention::ForwardParams& params) {
+  return along_x(int64_t{params.num_batch_heads} * params.num_query_tiles);
+}
+
+void bind_forward(const BoundTensors& tensors, attention::ForwardParams& params) {
+  const auto strides = [&](TensorId id) { return tensors[id].strides; };
+  params.q = tensors[TensorId::kQ].data;
+  params.k = tensors[TensorId::kK].data;
+  params.v = tensors[TensorId::kV].data;
+  params.out = tensors[TensorId::kOut].data;
+  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  params.q_strides = strides(TensorId::kQ);
+  params.k_strides = strides(TensorId::kK);
+  params.v_strides = strides(TensorId::kV);
+  params.out_strides = strides(TensorId::kOut);
+}
+
+}  // namespace tilewright
