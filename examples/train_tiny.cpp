@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kBatch = 4, kLength = 20, kRows = kBatch * kLength;
 constexpr int64_t kHeads = 2, kHeadDim = 16, kWidth = kHeads * kHeadDim;
 constexpr int64_t kLetters = 8, kFrequencies = 8, kInput = kLetters + 2 * kFrequencies;
-constexpr int kSteps = 120;
+constexpr int kSteps = 60;
 // Mean squared distance to the right letter's unit vector: 1 for silence, 7/8 for the best guess
 // that does not look back.
 constexpr double kTarget = 0.1;

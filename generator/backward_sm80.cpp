@@ -25,8 +25,8 @@ struct DqShape {
 };
 
 // Registers of a thread: accumulators live through the loop, scores and products through a step;
-// then addresses, operands in flight and loop state. The constants for these are the least with
-// which ptxas 13.0 spilled in none of several hundred sampled configs.
+// then addresses, operands in flight and loop state. With this constant for these ptxas 13.0
+// spilled in none of some 330 sampled configs, for sm_80, sm_86 and sm_90a.
 constexpr int kOtherRegisters = 80;
 
 int dkdv_registers(const Config& config) {

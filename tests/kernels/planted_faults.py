@@ -83,7 +83,7 @@ BACKWARD = [
     ("wrong key head of a group", DQ, "head / params.group_size}", "head % params.group_size}", "*b2_hq6*"),
     ("dK without the scale", DKDV, "dk, params.scale, params.dk", "dk, 1.0f, params.dk", "*q67_k131_qk64*"),
     ("keys beyond seqlen_k stored", DKDV, "key < params.seqlen_k, head", "true, head", "*q67_k131_qk64*"),
-    ("rows beyond seqlen_q stored", DQ, "query < params.seqlen_q, head", "true, head", "*q67_k131_qk64*"),
+    ("rows beyond seqlen_q stored", DQ, "params.scale, query < params.seqlen_q,", "params.scale, true,", "*q67_k131_qk64*"),
     ("column warps sum the same columns", DKDV, "by_depth_address<BTile>(lane(), 0, 2 * column_warp())",
      "by_depth_address<BTile>(lane(), 0, 0)", "*qk256_v256*"),
     ("P not yet there from the other warp", DKDV, "      __syncthreads();\n    }\n    accumulate<DoutTile>",

@@ -20,6 +20,15 @@ TEST_P(ForwardStandard, MatchesReference) {
 INSTANTIATE_TEST_SUITE_P(Standard, ForwardStandard, ::testing::ValuesIn(forward_standard()),
                          [](const auto& test) { return test_name(test.param); });
 
+class BackwardStandard : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BackwardStandard, MatchesReference) {
+  EXPECT_EQ(run_and_verify({.problem = "backward " + GetParam()}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, BackwardStandard, ::testing::ValuesIn(backward_standard()),
+                         [](const auto& test) { return test_name(test.param); });
+
 class CandidatesStandard : public ::testing::TestWithParam<std::tuple<const char*, std::string>> {};
 
 TEST_P(CandidatesStandard, AllMatchReference) {
@@ -42,7 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
                           "hq1 hkv1 q97 k97 qk256 v256 bf16 causal",
                           "hq1 hkv1 q145 k145 qk64 v64 fp16 window=20,20+global={3,77}",
                           "hq2 hkv1 q130 k145 qk80 v48 bf16 bigbird=block:16",
-                          "hq2 hkv1 q97 k145 qk64 v64 fp16 causal strided softcap=9")),
+                          "hq2 hkv1 q97 k145 qk64 v64 fp16 causal strided softcap=9",
+                          "backward hq2 hkv1 q67 k145 qk64 v64 fp16 causal",
+                          "backward hq1 hkv1 q67 k131 qk128 v128 bf16 causal softcap=9 strided",
+                          "backward hq1 hkv1 q67 k131 qk192 v256 fp16 causal")),
     [](const auto& test) {
       return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));
     });

@@ -173,6 +173,14 @@ std::vector<std::string> backward_smoke() {
   };
 }
 
+std::vector<std::string> backward_standard() {
+  std::vector<std::string> problems = head_dims(8);
+  append(problems,
+         {"b1 hq2 hkv1 q521 k631 qk128 v128 bf16 causal", "b2 hq4 hkv2 q377 k255 qk64 v64 fp16",
+          "b65536 hq1 hkv1 q1 k3 qk8 v8 fp16", "b1 hq65537 hkv1 q2 k1 qk8 v8 bf16 causal"});
+  return problems;
+}
+
 std::string test_name(const std::string& problem) {
   std::string name;
   for (const char c : problem) {

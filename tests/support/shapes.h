@@ -12,6 +12,7 @@ std::vector<std::string> forward_smoke();
 std::vector<std::string> forward_standard();
 // Without the word `backward`.
 std::vector<std::string> backward_smoke();
+std::vector<std::string> backward_standard();
 // Masks that are no interval a row.
 std::vector<std::string> sparse_smoke();
 
