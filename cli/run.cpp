@@ -292,12 +292,10 @@ void add_flags(ArgumentParser& parser, RunFlags& flags) {
   parser.text("v", "FILE", "values", flags.files.v);
   parser.text("dout", "FILE", "gradient of the output, for the pass backward", flags.files.dout);
   parser.text("blocks", "FILE",
-              "of a mask blocks=b: uint8 [q / b, k / b] rounded up, not 0 where visible; batch and "
-              "heads may come first (default: random)",
+              "uint8 [batch, heads, q / b, k / b] of a mask blocks=b, not 0 where visible",
               flags.files.blocks);
   parser.text("documents", "FILE",
-              "of a mask documents: int32 [batch, seqlen_k], ids of the keys and of the queries at "
-              "their positions (default: random)",
+              "int32 [batch, seqlen_k] of a mask documents: an id for each key",
               flags.files.documents);
   parser.text("out", "FILE", "write the output here", flags.outputs.out);
   parser.text("lse", "FILE", "write the log-sum-exp here, [batch, heads, seqlen] float32",
