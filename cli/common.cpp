@@ -67,11 +67,12 @@ Result<Problem> parse_problem_flag(const std::string& text) {
 }
 
 void fill_for_planning(Problem& problem) {
-  constexpr int64_t kBucket = 4096;
+  // A decoder's step takes one query and one key.
+  const int64_t length = problem.pass == Pass::kLinearStep ? 1 : 4096;
   if (!problem.dtype) problem.dtype = Dtype::kFloat16;
   if (!problem.head_dim_v) problem.head_dim_v = problem.head_dim_qk;
-  if (!problem.seqlen_q) problem.seqlen_q = kBucket;
-  if (!problem.seqlen_k) problem.seqlen_k = kBucket;
+  if (!problem.seqlen_q) problem.seqlen_q = length;
+  if (!problem.seqlen_k) problem.seqlen_k = length;
 }
 
 Result<Arch> arch_from_flags(const std::string& target, const Options& options) {

@@ -32,7 +32,7 @@ constexpr Command kCommands[] = {
     {"doctor", "check this machine, and say how to mend what is wrong", run_doctor},
 };
 
-// Named in the design, and to come; refused by name rather than as unknown.
+// Commands to come; refused by name rather than as unknown.
 constexpr std::string_view kUnbuilt[] = {"tune", "bench", "report"};
 
 std::string help() {

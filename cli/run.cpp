@@ -292,10 +292,10 @@ void add_flags(ArgumentParser& parser, RunFlags& flags) {
   parser.text("v", "FILE", "values", flags.files.v);
   parser.text("dout", "FILE", "gradient of the output, for the pass backward", flags.files.dout);
   parser.text("blocks", "FILE",
-              "uint8 [batch, heads, q / b, k / b] of a mask blocks=b, not 0 where visible",
+              "of blocks=b: uint8 [q / b, k / b], or with batch and heads (else random)",
               flags.files.blocks);
   parser.text("documents", "FILE",
-              "int32 [batch, seqlen_k] of a mask documents: an id for each key",
+              "of documents: int32 [batch, seqlen_k], an id for each key (else random)",
               flags.files.documents);
   parser.text("out", "FILE", "write the output here", flags.outputs.out);
   parser.text("lse", "FILE", "write the log-sum-exp here, [batch, heads, seqlen] float32",

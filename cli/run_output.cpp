@@ -37,10 +37,19 @@ std::vector<FileFlag> OutputFiles::flags() const {
   return {{"--out", out}, {"--lse", lse}, {"--dq", dq}, {"--dk", dk}, {"--dv", dv}};
 }
 
+namespace {
+
+bool computes(Pass pass, std::string_view flag) {
+  if (flag.starts_with("--d")) return pass == Pass::kBackward;
+  const bool linear = pass == Pass::kLinearForward || pass == Pass::kLinearStep;
+  return pass != Pass::kBackward && !(linear && flag == "--lse");
+}
+
+}  // namespace
+
 Status check_pass(Pass pass, const OutputFiles& files) {
   for (const FileFlag& file : files.flags()) {
-    const bool gradient = file.flag.starts_with("--d");
-    if (file.path.empty() || gradient == (pass == Pass::kBackward)) continue;
+    if (file.path.empty() || computes(pass, file.flag)) continue;
     return make_error(ErrorCode::kInvalidArgument, "{}: the pass {} does not compute it", file.flag,
                       to_string(pass));
   }

@@ -2,7 +2,7 @@
 // nothing of Tilewright: on a machine with a GPU it runs there, with the emulator's folder in
 // LD_LIBRARY_PATH it runs on the emulated device.
 //
-//   LD_LIBRARY_PATH=build/release/emulator/libcuda examples/emulated_driver
+//   LD_LIBRARY_PATH=build/release/emulator/libcuda build/release/tests/emulator/emulated_driver
 #include <cuda.h>
 #include <dlfcn.h>
 

@@ -24,8 +24,8 @@ typedef enum TwEmulatorSchedule {
 
 typedef enum TwEmulatorObservers {
   TW_EMULATOR_OBSERVERS_OFF = 0,
-  TW_EMULATOR_OBSERVERS_MEMORY = 1, /* bounds, alignment, lifetime, uninitialised (the default) */
-  TW_EMULATOR_OBSERVERS_FULL = 2,   /* also races, proxies, misused barriers */
+  TW_EMULATOR_OBSERVERS_MEMORY = 1, /* bounds, lifetime, uninitialised, barriers (the default) */
+  TW_EMULATOR_OBSERVERS_FULL = 2,   /* also races, proxies, wgmma registers */
 } TwEmulatorObservers;
 
 typedef enum TwEmulatorMatrixNumerics {

@@ -84,12 +84,13 @@ struct ChunkMask {
   bool operator==(const ChunkMask&) const = default;
 };
 
-// Same document id; the ids come as tensors at launch.
+// Same document id; the ids are given to Kernel::make_schedule.
 struct DocumentsMask {
   bool operator==(const DocumentsMask&) const = default;
 };
 
-// A block mask of `size` x `size` tiles over raw query rows and keys; the bits come at launch.
+// A block mask of `size` x `size` tiles over raw query rows and keys; given to
+// Kernel::make_schedule.
 struct BlocksMask {
   int64_t size = 128;
   bool operator==(const BlocksMask&) const = default;

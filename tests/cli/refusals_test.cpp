@@ -50,6 +50,14 @@ TEST(Io, OnePairIsSingular) {
   EXPECT_THAT(heading("q2 qk64 fp16"), HasSubstr(" 4 visible pairs\n"));
 }
 
+TEST(Refused, OutputsThatThePassDoesNotCompute) {
+  for (const char* problem : {"linear-forward q8 qk64 fp16", "linear-step q1 qk64 fp16"}) {
+    expect_refused({"run", "--problem", problem, "--lse", "lse.npy"}, 2, "does not compute it");
+  }
+  expect_refused({"run", "--problem", "backward q8 qk64 fp16", "--out", "o.npy"}, 2,
+                 "does not compute it");
+}
+
 TEST(Refused, NumbersBeyondFloat32) {
   for (const char* item : {"scale=1e39", "softcap=1e40", "softcap=1e-46"}) {
     const std::string name = std::string(item).substr(0, std::string_view(item).find('='));
