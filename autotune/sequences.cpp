@@ -139,6 +139,16 @@ bool lengths_vary(const Problem& problem) {
   return problem.varlen || problem.page_size.has_value();
 }
 
+reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes) {
+  const int64_t page = problem.page_size.value_or(1);
+  if (sizes.seqlen_k > page) {
+    sizes.seqlen_k = (sizes.seqlen_k + page - 1) / page * page;
+  } else if (sizes.seqlen_k > 0) {
+    sizes.seqlen_k = page;
+  }
+  return sizes;
+}
+
 TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes,
                               uint64_t seed) {
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);

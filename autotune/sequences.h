@@ -10,6 +10,9 @@ namespace tilewright {
 
 bool lengths_vary(const Problem& problem);
 
+// The sizes of the tensors of a trial: whole pages, where there are such.
+reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes);
+
 // Lengths, pages and values. `sizes` has the longest lengths. The first sequence has them, some are
 // empty; rows of pages that hold no key are NaN or infinite.
 TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);

@@ -76,7 +76,8 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   TW_ASSIGN(outcome.input, read_input(flags));
   RunInput& input = outcome.input;
   TW_TRY(check_pass(input.problem.pass, flags.outputs));
-  TW_TRY(check_host_memory(input.problem.pass, input.sizes, flags.check));
+  TW_TRY(
+      check_host_memory(input.problem.pass, stored_sizes(input.problem, input.sizes), flags.check));
   if (lengths_vary(input.problem) && (flags.files.any() || flags.outputs.any())) {
     return make_error(ErrorCode::kUnsupportedProblem,
                       "files of {} problems are not built yet: run makes random sequences",

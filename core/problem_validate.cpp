@@ -61,6 +61,7 @@ class Validator {
     if (!problem_.num_heads_q || kv < 0 || *problem_.num_heads_q < 0) return;
     const int64_t q = *problem_.num_heads_q;
     require(kv == 0 ? q == 0 : q % kv == 0, "hq{} is not a multiple of hkv{}", q, kv);
+    require(q > 0 || kv == 0, "hq{} leaves the keys of hkv{} without a query head", q, kv);
   }
 
   // Tensors must be addressable with 64-bit byte offsets.
@@ -135,6 +136,11 @@ class Validator {
   }
 
   void check_mask(const CausalMask&) {}
+  // Sizes that positions are multiplied or rounded up with.
+  void check_most(std::string_view name, int64_t value) {
+    constexpr int64_t kMost = INT32_MAX;
+    require(value <= kMost, "{} {} must be at most {}", name, value, kMost);
+  }
   void check_mask(const DocumentsMask&) {}
   void check_mask(const WindowMask& mask) {
     require(mask.left.value_or(0) >= 0, "window left {} is negative; * is unlimited",
@@ -142,6 +148,11 @@ class Validator {
     require(mask.right.value_or(0) >= 0, "window right {} is negative; * is unlimited",
             mask.right.value_or(0));
     require(mask.dilation >= 1, "window dilation {} must be at least 1 (1 = none)", mask.dilation);
+    if (mask.dilation == 1) return;
+    // Positions times a dilation stay within 64 bits.
+    check_most("window dilation", mask.dilation);
+    check_most("dilated window left", mask.left.value_or(0));
+    check_most("dilated window right", mask.right.value_or(0));
   }
   void check_mask(const PrefixMask& mask) {
     require(mask.length >= 0, "prefix {} is negative", mask.length);
@@ -157,6 +168,10 @@ class Validator {
             "bigbird window {} must be an odd number of blocks", mask.window);
     require(mask.global >= 0, "bigbird global {} is negative", mask.global);
     require(mask.random >= 0, "bigbird random {} is negative", mask.random);
+    check_most("bigbird block", mask.block);
+    check_most("bigbird window", mask.window);
+    check_most("bigbird global", mask.global);
+    check_most("bigbird random", mask.random);
   }
   void check_mask(const LongformerMask& mask) {
     require(mask.window >= 0, "longformer window {} is negative", mask.window);
@@ -164,9 +179,11 @@ class Validator {
   }
   void check_mask(const ChunkMask& mask) {
     require(mask.size >= 1, "chunk {} must be at least 1", mask.size);
+    check_most("chunk", mask.size);
   }
   void check_mask(const BlocksMask& mask) {
     require(mask.size >= 1, "blocks {} must be at least 1", mask.size);
+    check_most("blocks", mask.size);
   }
   void check_mask(const ExpressionMask& mask) {
     const std::string violation = quoted_text_violation(mask.expression);

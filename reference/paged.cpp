@@ -10,7 +10,8 @@ Result<SequenceKeys> gather_keys(const Sizes& sizes, const PagedKeys& cache, int
            "sequence {} of a table of {} rows", batch, cache.seqused_k.size());
   const int64_t row_k = sizes.num_heads_kv * sizes.head_dim_qk;
   const int64_t row_v = sizes.num_heads_kv * sizes.head_dim_v;
-  const int64_t num_pages = std::ssize(cache.k_pages) / (cache.page_size * row_k);
+  const int64_t elements = cache.page_size * row_k;
+  const int64_t num_pages = elements == 0 ? INT64_MAX : std::ssize(cache.k_pages) / elements;
   const int64_t seqlen_k = cache.seqused_k[static_cast<size_t>(batch)];
   if (seqlen_k < 0 || seqlen_k > cache.table_width * cache.page_size) {
     return make_error(ErrorCode::kInvalidArgument,

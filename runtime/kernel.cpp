@@ -63,6 +63,10 @@ Result<Shape> complete_shape(const Problem& problem, const Shape& given) {
                                           problem.num_heads_kv.has_value());
   const bool divides = shape.num_heads_kv == 0 ? shape.num_heads_q == 0
                                                : shape.num_heads_q % shape.num_heads_kv == 0;
+  if (shape.num_heads_q == 0 && shape.num_heads_kv > 0) {
+    completer.add("num_heads_q = 0 leaves the keys of num_heads_kv = {} without a query head",
+                  shape.num_heads_kv);
+  }
   if (!divides) {
     completer.add("num_heads_q = {} is not a multiple of num_heads_kv = {}", shape.num_heads_q,
                   shape.num_heads_kv);

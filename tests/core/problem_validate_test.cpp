@@ -37,22 +37,28 @@ TEST(Validate, ListsEveryViolation) {
 }
 
 TEST(Validate, OneViolationEach) {
-  for (const auto& [text, words] :
-       std::vector<std::pair<const char*, const char*>>{{"hq2 hkv0", "multiple"},
-                                                        {"v0", "v0"},
-                                                        {"out=bf16", "fp8"},
-                                                        {"global={3,3}", "twice"},
-                                                        {"bigbird=block:0", "block 0"},
-                                                        {"bigbird=window:2", "odd"},
-                                                        {"chunk=0", "chunk 0"},
-                                                        {"blocks=0", "blocks 0"},
-                                                        {"linear-forward softcap=3", "softcap"},
-                                                        {"scale=1e39", "scale=1e+39 is not"},
-                                                        {"scale=-1e39", "scale=-1e+39 is not"},
-                                                        {"scale=1e-46", "scale=1e-46 is not"},
-                                                        {"softcap=1e40", "softcap=1e+40 must"},
-                                                        {"softcap=1e-46", "softcap=1e-46 must"},
-                                                        {"linear-backward window=3,0", "causal"}}) {
+  for (const auto& [text, words] : std::vector<std::pair<const char*, const char*>>{
+           {"hq2 hkv0", "multiple"},
+           {"v0", "v0"},
+           {"out=bf16", "fp8"},
+           {"global={3,3}", "twice"},
+           {"bigbird=block:0", "block 0"},
+           {"bigbird=window:2", "odd"},
+           {"chunk=0", "chunk 0"},
+           {"hq0 hkv2", "without a query head"},
+           {"chunk=3000000000", "at most"},
+           {"blocks=3000000000", "at most"},
+           {"bigbird=block:3000000000", "at most"},
+           {"window=1,1,dilation:3000000000", "dilation 3000000000 must be at most"},
+           {"window=3000000000,1,dilation:2", "left 3000000000 must be at most"},
+           {"blocks=0", "blocks 0"},
+           {"linear-forward softcap=3", "softcap"},
+           {"scale=1e39", "scale=1e+39 is not"},
+           {"scale=-1e39", "scale=-1e+39 is not"},
+           {"scale=1e-46", "scale=1e-46 is not"},
+           {"softcap=1e40", "softcap=1e+40 must"},
+           {"softcap=1e-46", "softcap=1e-46 must"},
+           {"linear-backward window=3,0", "causal"}}) {
     EXPECT_THAT(reasons(text), ElementsAre(HasSubstr(words))) << text;
   }
   for (const char* text : {"scale=0", "scale=-3.4e38", "scale=1.2e-38", "softcap=3.4e38"}) {
