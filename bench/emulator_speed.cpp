@@ -33,7 +33,7 @@ using bench::CpuBaseline;
 
 constexpr int64_t kHeads = 2, kLength = 2048, kHeadDim = 128;
 // 2·m·n·k = kHeads · 4 · kLength² · kHeadDim
-constexpr int kGemmM = 2048, kGemmN = 2048, kGemmK = 512;
+constexpr int kGemmM = 1024, kGemmN = 1024, kGemmK = 2048;
 static_assert(int64_t{2} * kGemmM * kGemmN * kGemmK == kHeads * 4 * kLength * kLength * kHeadDim);
 
 struct Arguments {
@@ -231,20 +231,20 @@ Result<std::vector<Row>> measure_gemm(const Arguments& arguments, const CpuBasel
   params.k = kGemmK;
   params.out_pitch = kGemmN;
   params.num_splits = 1;
-  // The time includes loading the PTX, a few milliseconds.
+  const hopper::LaunchShape launch = {
+      .grid_x = 132,
+      .block = static_cast<unsigned>(kConfig.num_threads()),
+      .shared_bytes = static_cast<unsigned>(kConfig.shared_bytes())};
+  const CUfunction function = device.load(code.ptx, "tw_gemm", launch.shared_bytes);
+  if (function == nullptr) return make_error(ErrorCode::kDeviceFault, "the GEMM does not load");
   TW_ASSIGN(std::vector<Row> rows,
-            measure_levels(
-                "GEMM, TMA + wgmma", arguments, baseline, 4, [&](const Level& level) -> Status {
-                  set_level(level, arguments.threads);
-                  const hopper::Outcome outcome =
-                      device.launch(code.ptx, "tw_gemm",
-                                    {.grid_x = 132,
-                                     .block = static_cast<unsigned>(kConfig.num_threads()),
-                                     .shared_bytes = static_cast<unsigned>(kConfig.shared_bytes())},
-                                    &params);
-                  if (outcome.verdict == hopper::Verdict::kRight) return {};
-                  return make_error(ErrorCode::kDeviceFault, "{}", outcome.detail);
-                }));
+            measure_levels("GEMM, TMA + wgmma", arguments, baseline, 4,
+                           [&](const Level& level) -> Status {
+                             set_level(level, arguments.threads);
+                             const hopper::Outcome outcome = device.run(function, launch, &params);
+                             if (outcome.verdict == hopper::Verdict::kRight) return {};
+                             return make_error(ErrorCode::kDeviceFault, "{}", outcome.detail);
+                           }));
   const std::vector<std::byte> bytes = device.download(out);
   std::vector<float> actual(expected.size());
   std::memcpy(actual.data(), bytes.data(), bytes.size());

@@ -93,16 +93,24 @@ TensorMap Device::tensor_map(const TensorShape& shape) {
   return opaque;
 }
 
-Outcome Device::launch(const std::string& ptx, const char* entry, const LaunchShape& shape,
-                       void* parameters) {
+CUfunction Device::load(const std::string& ptx, const char* entry, unsigned shared_bytes) {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  if (TW_CU(cuModuleLoadData)(&module, ptx.c_str()) != CUDA_SUCCESS ||
-      TW_CU(cuModuleGetFunction)(&function, module, entry) != CUDA_SUCCESS ||
+  const bool loaded =
+      TW_CU(cuModuleLoadData)(&module, ptx.c_str()) == CUDA_SUCCESS &&
+      TW_CU(cuModuleGetFunction)(&function, module, entry) == CUDA_SUCCESS &&
       TW_CU(cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                static_cast<int>(shape.shared_bytes)) != CUDA_SUCCESS) {
-    return refused();
-  }
+                                static_cast<int>(shared_bytes)) == CUDA_SUCCESS;
+  return loaded ? function : nullptr;
+}
+
+Outcome Device::launch(const std::string& ptx, const char* entry, const LaunchShape& shape,
+                       void* parameters) {
+  const CUfunction function = load(ptx, entry, shape.shared_bytes);
+  return function == nullptr ? refused() : run(function, shape, parameters);
+}
+
+Outcome Device::run(CUfunction function, const LaunchShape& shape, void* parameters) {
   CUlaunchAttribute cluster{};
   cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   cluster.value.clusterDim = {shape.cluster, 1, 1};

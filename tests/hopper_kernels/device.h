@@ -44,6 +44,9 @@ class Device {
   // Loads the PTX, runs one entry to its end. `parameters`: the entry's single parameter.
   Outcome launch(const std::string& ptx, const char* entry, const LaunchShape& shape,
                  void* parameters);
+  // The two parts of it. load() gives null where the PTX is refused.
+  CUfunction load(const std::string& ptx, const char* entry, unsigned shared_bytes);
+  Outcome run(CUfunction function, const LaunchShape& shape, void* parameters);
   // After a launch that ended well.
   std::vector<std::byte> download(CUdeviceptr address);
   // Empty if every guard byte is as it was, and every buffer that is not `changed`.
