@@ -32,16 +32,16 @@ FORWARD = [
     ("no barrier before S", "attention/forward_sm80.cuh",
      "stages - 2 : 0)>();\n    __syncthreads();", "stages - 2 : 0)>();", SCHEDULES),
     ("head and batch strides swapped", "attention/tile.cuh",
-     "(batch * strides.batch + head * strides.head) * 2 + row * row_bytes",
-     "(batch * strides.head + head * strides.batch) * 2 + row * row_bytes", "*b2_hq8*:*b3_hq5*"),
+     "(batch * strides.batch + head * strides.head) * 2 +",
+     "(batch * strides.head + head * strides.batch) * 2 +", "*b2_hq8*:*b3_hq5*"),
     ("ragged tail of keys loaded unchecked", "attention/forward_sm80.cuh",
-     "load_stage<true>(sources, shared, tiles.key_tile(last), params.seqlen_k);",
-     "load_stage<false>(sources, shared, tiles.key_tile(last), params.seqlen_k);", "*Smoke/Forward.*k131*:*k257*"),
+     "load_stage<true>(sources, shared, tiles.key_tile(last), sequence.seqlen_k);",
+     "load_stage<false>(sources, shared, tiles.key_tile(last), sequence.seqlen_k);", "*Smoke/Forward.*k131*:*k257*"),
     ("last key dropped", "attention/masks.cuh",
      "KeyInterval row(int) const { return {0, seqlen_k}; }",
      "KeyInterval row(int) const { return {0, seqlen_k - 1}; }", "*Smoke/Forward.*q67_k131*"),
     ("rows beyond seqlen_q stored", "attention/forward_sm80.cuh",
-     "if (query >= params.seqlen_q) continue;", "", "*Smoke/Forward.*q67_k131*"),
+     "if (query >= sequence.seqlen_q) continue;\n      if (params.lse", "if (params.lse", "*Smoke/Forward.*q67_k131*"),
     ("output not rescaled to the new maximum", "attention/forward_sm80.cuh",
      "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:OnlineSoftmax*"),
     ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
@@ -136,7 +136,44 @@ FORWARD_SM90 = [
      "*ForwardSm90*q193_k391*"),
 ]
 
-FAULTS = {"kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD,
+SM80 = "attention/forward_sm80.cuh"
+SERVING = [
+    ("keys of a sequence from the first row on", SM80, "first_k = params.cu_seqlens_k[batch];", "first_k = 0;",
+     "Varlen/*"),
+    ("lengths not aligned", SM80, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", "Varlen/*"),
+    ("lse of packed rows misplaced", SM80, "* params.total_q + sequence.first_q", "* params.total_q", "Varlen/*"),
+    ("every key in the first page", "attention/tile.cuh", "page_table[tensor_row / kPageSize]", "page_table[0]",
+     "Paged/*"),
+    ("keys beyond those used", SM80, "seqlen_k = params.seqused_k[batch];", "seqlen_k = params.seqused_k[batch] + 1;",
+     "Paged/*"),
+    ("a tile in two parts", SM80, "begin + count < tiles.end ? begin + count : tiles.end",
+     "begin + count + 1 < tiles.end ? begin + count + 1 : tiles.end", "Splits/*:ServingSplits*"),
+    ("parts not weighted", SM80, "out += weight * params.partial_out", "out += params.partial_out",
+     "Splits/*:ServingSplits*"),
+]
+STANDARD_CUH = "attention/standard.cuh"
+STANDARD = [
+    ("mask ignored", STANDARD_CUH, "keys.visible(key + i) ? t : -infinity()", "t", "*MatchesReference*"),
+    ("not divided by the sum", STANDARD_CUH, "? inverse_sums[query] : 0.0f", "? 1.0f : 0.0f", "*MatchesReference*"),
+    ("last tile of keys left out", STANDARD_CUH, "tile < params.num_key_tiles; ++tile", "tile + 1 < params.num_key_tiles; ++tile",
+     "*MatchesReference*"),
+    ("maximum not subtracted", STANDARD_CUH, "t * params.scale_log2 - offset", "t * params.scale_log2", "*MatchesReference*"),
+]
+LINEAR_CUH = "attention/linear_forward.cuh"
+LINEAR = [
+    ("keys beyond seqlen_k have features", LINEAR_CUH, "if (key >= keys_left) phi.low = 0.0f;", "", "Forward/*"),
+    ("padding columns have features", LINEAR_CUH, "q[depth_fragments() - 1][2] = q[depth_fragments() - 1][3] = 0;", "",
+     "Forward/*"),
+    ("query sees one key too many", LINEAR_CUH, "params.offset + row + 1, 0", "params.offset + row + 2, 0", "Forward/*"),
+    ("state of the next chunk", LINEAR_CUH, "sum += *slot;\n      *slot = sum;", "*slot = sum;\n      sum += *slot;", "Forward/*"),
+    ("state before not added", LINEAR_CUH, "before != nullptr ? before[index] : 0.0f", "0.0f", "LinearState.*"),
+    ("step answers before it adds the key", "attention/linear_step.cuh", "s += key * value;", "", "Step/*"),
+    ("normaliser left out of a step", "attention/linear_step.cuh", "if constexpr (kConfig.normalized()) sum /= weight;", "",
+     "Step/*"),
+]
+
+FAULTS = {"kernels_serving_test": SERVING, "kernels_standard_attention_test": STANDARD, "kernels_linear_test": LINEAR,
+          "kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD,
           "kernels_forward_sm90_test": FORWARD_SM90}
 
 
