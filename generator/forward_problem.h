@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/any_config.h"
 #include "tilewright/kernel.h"
 #include "tilewright/problem.h"
 #include "tilewright/result.h"
@@ -57,6 +58,17 @@ struct ScoreFactors {
   float tanh_scale = 0;
 };
 ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk);
+
+// A config with the fields that every family of softmax attention takes from the problem.
+template <class Config>
+Config softmax_config(const Problem& problem) {
+  Config config;
+  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
+  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
+  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  config.softcap = problem.softcap.has_value();
+  return config;
+}
 
 // kUnsupportedProblem where a length exceeds what 32-bit positions, and a tile beyond them, hold.
 Status check_lengths(const Shape& shape, std::string_view family);

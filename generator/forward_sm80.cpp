@@ -64,16 +64,12 @@ bool fits(const Config& config, const Arch& arch) {
 
 // The config's fields that the problem decides.
 Config base_config(const Problem& problem) {
-  Config config;
-  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
-  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
-  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  Config config = softmax_config<Config>(problem);
   config.tile_list = needs_tile_list(problem);
   config.row_range = !config.tile_list && has_row_bounds(problem);
   config.split = problem.num_splits.value_or(1) > 1;
   config.varlen = problem.varlen;
   config.page_size = static_cast<int>(problem.page_size.value_or(0));
-  config.softcap = problem.softcap.has_value();
   config.strided = problem.strided;
   return config;
 }

@@ -16,12 +16,8 @@ using Config = ForwardSm90::Config;
 
 // The config's fields that the problem decides.
 Config base_config(const Problem& problem) {
-  Config config;
-  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
-  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
-  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  Config config = softmax_config<Config>(problem);
   config.row_range = has_row_bounds(problem);
-  config.softcap = problem.softcap.has_value();
   return config;
 }
 

@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "generator/launch_size.h"
 
 namespace tilewright {
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 int64_t choose_num_splits(int num_sms, const Shape& shape) {
   // The tiles of short queries; which config runs does not change the picture much.
   constexpr int64_t kTileM = 64, kTileN = 64;

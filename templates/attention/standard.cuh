@@ -13,6 +13,7 @@
 #include "attention/config/standard.h"
 #include "attention/masks.cuh"
 #include "attention/params/standard.h"
+#include "attention/products.cuh"
 #include "attention/row_store.cuh"
 #include "attention/softmax.cuh"
 #include "attention/tile.cuh"
@@ -57,36 +58,11 @@ struct Standard {
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
 
-  // C (16 rows of a warp x 8·kN columns) += A·Bᵀ or A·B of two tiles in shared memory; kDepth
-  // steps of 16. kTransposed: B's rows are the inner dimension, as V's are.
-  template <class ATile, class BTile, int kDepth, bool kTransposed, int kN>
-  static __device__ __forceinline__ void multiply(float (&c)[kN][4], unsigned a_tile,
-                                                  unsigned b_tile) {
-    const FragmentAddress<ATile> a_from(warp() * 16 + lane() % 16, lane() / 16);
-    const FragmentAddress<BTile> b_from =
-        kTransposed ? FragmentAddress<BTile>(lane() % 16, lane() / 16)
-                    : FragmentAddress<BTile>(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2);
-#pragma unroll
-    for (int depth = 0; depth < kDepth; ++depth) {
-      unsigned a[4];
-      ptx::ldmatrix_x4(a, a_from.at(a_tile, 0, depth));
-#pragma unroll
-      for (int n = 0; n + 1 < kN; n += 2) {
-        unsigned b[4];
-        if constexpr (kTransposed) {
-          ptx::ldmatrix_x4_trans(b, b_from.at(b_tile, 16 * depth, n / 2));
-        } else {
-          ptx::ldmatrix_x4(b, b_from.at(b_tile, 8 * n, depth));
-        }
-        mma_m16n8k16<kConfig.dtype>(c[n], a, b[0], b[1]);
-        mma_m16n8k16<kConfig.dtype>(c[n + 1], a, b[2], b[3]);
-      }
-      if constexpr (kN % 2 == 1) {
-        unsigned b[2];
-        ptx::ldmatrix_x2_trans(b, b_from.at(b_tile, 16 * depth, kN / 2));
-        mma_m16n8k16<kConfig.dtype>(c[kN - 1], a, b[0], b[1]);
-      }
-    }
+  // Fetches fragments of this warp's 16 rows of a tile, as A operands.
+  template <class Tile>
+  static __device__ __forceinline__ auto fragments_of(unsigned tile) {
+    const FragmentAddress<Tile> from = by_depth_address<Tile>(lane(), warp() * 16, 0);
+    return [=](int, int step, unsigned(&a)[4]) { ptx::ldmatrix_x4(a, from.at(tile, 0, step)); };
   }
 
   template <class Mask>
@@ -131,13 +107,14 @@ struct Standard {
     ptx::cp_async_commit();
     ptx::cp_async_wait<0>();
     __syncthreads();
-    float accumulators[key_fragments()][4] = {};
-    multiply<QTile, KTile, kConfig.head_dim_qk_padded() / 16, false>(accumulators, shared, k_tile);
+    float accumulators[1][key_fragments()][4] = {};
+    multiply_transposed<kConfig.dtype, kConfig.head_dim_qk_padded() / 16>(
+        accumulators, fragments_of<QTile>(shared), by_column_address<KTile>(lane(), 0), k_tile);
     if constexpr (kConfig.row_range) {
-      store_scores<RowRange<kConfig.tile_m, kConfig.tile_n>>(params, accumulators, batch_head,
+      store_scores<RowRange<kConfig.tile_m, kConfig.tile_n>>(params, accumulators[0], batch_head,
                                                              query_tile, key_tile);
     } else {
-      store_scores<AllVisible<kConfig.tile_m, kConfig.tile_n>>(params, accumulators, batch_head,
+      store_scores<AllVisible<kConfig.tile_m, kConfig.tile_n>>(params, accumulators[0], batch_head,
                                                                query_tile, key_tile);
     }
   }
@@ -226,7 +203,7 @@ struct Standard {
     const TensorStrides weight_strides = {0, 0, params.pitch, 1};
     const char* const weights_of_head =
         static_cast<const char*>(params.weights) + first_row(params, batch_head) * params.pitch * 2;
-    float out[out_fragments()][4] = {};
+    float out[1][out_fragments()][4] = {};
     for (int tile = 0; tile < params.num_key_tiles; ++tile) {
       __syncthreads();
       Loader<PTile, kConfig.tile_n, false>(weights_of_head + tile * PTile::row_bytes(),
@@ -236,9 +213,11 @@ struct Standard {
       ptx::cp_async_commit();
       ptx::cp_async_wait<0>();
       __syncthreads();
-      multiply<PTile, VTile, kConfig.tile_n / 16, true>(out, shared, v_tile);
+      multiply<kConfig.dtype, kConfig.tile_n / 16, 1>(
+          out, fragments_of<PTile>(shared), by_depth_address<VTile>(lane(), 0, 0), v_tile);
     }
-    store_output(params, at, query_tile, params.inverse_sums + first_row(params, batch_head), out);
+    store_output(params, at, query_tile, params.inverse_sums + first_row(params, batch_head),
+                 out[0]);
   }
 };
 
