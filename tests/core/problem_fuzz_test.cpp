@@ -1,5 +1,5 @@
 // Random problems through print and parse, and random damage to their texts through parse. The seed
-// is fixed and printed; TW_FUZZ_SEED and TW_FUZZ_CASES change the run.
+// is fixed and printed; TILEWRIGHT_FUZZ_SEED and TILEWRIGHT_FUZZ_CASES change the run.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -158,8 +158,8 @@ uint64_t from_environment(const char* name, uint64_t fallback) {
 }
 
 TEST(ProblemFuzz, PrintedTextReadsBackTheSame) {
-  const uint64_t seed = from_environment("TW_FUZZ_SEED", 20261);
-  const uint64_t cases = from_environment("TW_FUZZ_CASES", 20000);
+  const uint64_t seed = from_environment("TILEWRIGHT_FUZZ_SEED", 20261);
+  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 20000);
   RecordProperty("seed", std::to_string(seed));
   RandomProblem random(seed);
   for (uint64_t i = 0; i < cases; ++i) {
@@ -174,8 +174,8 @@ TEST(ProblemFuzz, PrintedTextReadsBackTheSame) {
 }
 
 TEST(ProblemFuzz, DamagedTextIsReadOrPointedAt) {
-  const uint64_t seed = from_environment("TW_FUZZ_SEED", 20262);
-  const uint64_t cases = from_environment("TW_FUZZ_CASES", 20000);
+  const uint64_t seed = from_environment("TILEWRIGHT_FUZZ_SEED", 20262);
+  const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", 20000);
   RandomProblem random(seed);
   for (uint64_t i = 0; i < cases; ++i) {
     const std::string text = random.damage(random.make().to_string());

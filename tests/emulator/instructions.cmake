@@ -1,6 +1,6 @@
 # The pure instruction semantics against slow references.
 tw_add_test(emulator_instructions_test
-  LABELS emulator smoke
+  LABELS emulator
   SOURCES
     ${CMAKE_CURRENT_SOURCE_DIR}/instructions_compare_test.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/instructions_convert_test.cpp

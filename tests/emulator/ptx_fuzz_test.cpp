@@ -1,5 +1,5 @@
-// Mutated texts: no crash, no hang, and what is accepted can be analysed. TW_FUZZ_SECONDS lengthens
-// the run; a failure prints its seed.
+// Mutated texts: no crash, no hang, and what is accepted can be analysed. TILEWRIGHT_FUZZ_SECONDS
+// lengthens the run; a failure prints its seed.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -114,7 +114,7 @@ void check(const std::string& text) {
 }
 
 TEST(PtxFuzz, MutatedTexts) {
-  const char* const seconds = std::getenv("TW_FUZZ_SECONDS");
+  const char* const seconds = std::getenv("TILEWRIGHT_FUZZ_SECONDS");
   const std::chrono::duration<double> limit(seconds ? std::atof(seconds) : 3.0);
   const std::vector<std::string> texts = {read_ptx("basics"), read_ptx("hopper"),
                                           read_ptx("ampere")};

@@ -70,19 +70,6 @@ TEST(LinearCandidates, AreRight) {
   }
 }
 
-struct Trial {
-  Problem problem;
-  reference::Sizes sizes;
-  TrialTensors inputs;
-};
-
-Trial trial(const std::string& text, uint64_t seed) {
-  Trial result = {*Problem::parse(text), {}, {}};
-  result.sizes = *trial_sizes(result.problem);
-  result.inputs = random_inputs(result.problem, result.sizes, seed);
-  return result;
-}
-
 // Rows [first, first + count) of contiguous [1, rows, heads, dim] values.
 std::vector<float> rows(const std::vector<float>& values, int64_t first, int64_t count,
                         int64_t row_elements) {
@@ -99,26 +86,26 @@ void expect_right(const Trial& test, const TrialOutputs& outputs) {
 TEST(LinearState, ForwardGoesOnFromOne) {
   for (const char* text : {"linear-forward hq4 hkv2 q90 k90 qk64 v48 fp16 causal",
                            "linear-forward hq4 hkv2 q90 k90 qk64 v48 fp16 feature=identity"}) {
-    Trial test = trial(text, 3);
+    Trial test = make_trial(text, 3);
     add_random_state(test.problem, test.sizes, 3, test.inputs);
     expect_right(test, outputs_of({.problem = text}, test.inputs));
   }
 }
 
-// Two halves with the state carried equal one whole (fact 11), and so do steps one by one (fact 9).
+// Two halves with the state carried equal one whole, and so do steps one by one (facts 9 and 10).
 TEST(LinearState, HalvesAndStepsEqualTheWhole) {
   constexpr int64_t kHalf = 37;
   const std::string sizes = " hq2 hkv1 q{0} k{0} qk32 v24 fp16 causal";
   const std::string whole_text = fmt::format(fmt::runtime("linear-forward" + sizes), 2 * kHalf);
   const std::string half_text = fmt::format(fmt::runtime("linear-forward" + sizes), kHalf);
   const std::string step_text = "linear-step hq2 hkv1 q1 k1 qk32 v24 fp16";
-  const Trial whole = trial(whole_text, 11);
+  const Trial whole = make_trial(whole_text, 11);
   const TrialOutputs expected = outputs_of({.problem = whole_text}, whole.inputs);
   expect_right(whole, expected);
 
   const auto part_of = [&](const std::string& text, int64_t first, int64_t count,
                            const TrialOutputs& before) {
-    Trial part = trial(text, 11);
+    Trial part = make_trial(text, 11);
     part.inputs.q = rows(whole.inputs.q, first, count, 2 * 32);
     part.inputs.k = rows(whole.inputs.k, first, count, 32);
     part.inputs.v = rows(whole.inputs.v, first, count, 24);
@@ -151,7 +138,7 @@ TEST(LinearState, HalvesAndStepsEqualTheWhole) {
   close(last.state_out, expected.state_out, 2e-2f);
 }
 
-// What a step needs does not grow with what came before (fact 10).
+// What a step needs does not grow with what came before.
 TEST(LinearState, StepHasNoWorkspaceAndAFixedState) {
   Session& session = shared_session("emulated:a100");
   const auto kernel = session.prepare(*Problem::parse("linear-step hq2 hkv1 qk64 v48 fp16"));

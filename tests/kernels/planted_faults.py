@@ -43,7 +43,7 @@ FORWARD = [
     ("rows beyond seqlen_q stored", "attention/forward_sm80.cuh",
      "if (query >= sequence.seqlen_q) continue;\n      if (params.lse", "if (params.lse", "*Smoke/Forward.*q67_k131*"),
     ("output not rescaled to the new maximum", "attention/forward_sm80.cuh",
-     "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:OnlineSoftmax*"),
+     "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:*OnlineSoftmax*"),
     ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
      "head % params.group_size}", "*b2_hq12*:*b2_hq6*"),
     ("bits of a pattern in the wrong order", "attention/masks.cuh",
@@ -171,9 +171,21 @@ LINEAR = [
     ("normaliser left out of a step", "attention/linear_step.cuh", "if constexpr (kConfig.normalized()) sum /= weight;", "",
      "Step/*"),
 ]
+FACTS = [
+    ("output not rescaled to the new maximum", SM80, "out[row / 2][n][row % 2 * 2] *= rescale;", "",
+     "*FlashIsExact.12*/a100_dense"),
+    ("output not rescaled to the new maximum", SM90, "        out[n * 4 + row * 2] *= rescale;\n", "",
+     "*FlashIsExact.12*/h100_dense"),
+    ("last tile of keys left out", STANDARD_CUH, "tile < params.num_key_tiles; ++tile",
+     "tile + 1 < params.num_key_tiles; ++tile", "KernelFacts.13FlashDoesMoreArithmetic"),
+    ("keys of another tile than the list's", "attention/masks.cuh", "return lists.entries[step].key_tile;",
+     "return step;", "KernelFacts.16*"),
+    ("features of a sharper map", "attention/feature.cuh", "x > 0.0f ? x + 1.0f", "x > 0.0f ? x * x + 1.0f",
+     "KernelFacts.11*"),
+]
 
-FAULTS = {"kernels_serving_test": SERVING, "kernels_standard_attention_test": STANDARD, "kernels_linear_test": LINEAR,
-          "kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD,
+FAULTS = {"kernels_facts_test": FACTS, "kernels_serving_test": SERVING, "kernels_standard_attention_test": STANDARD,
+          "kernels_linear_test": LINEAR, "kernels_forward_test": FORWARD, "kernels_backward_sm80_test": BACKWARD,
           "kernels_forward_sm90_test": FORWARD_SM90}
 
 

@@ -34,20 +34,26 @@ void expect_right(const Case& test, const TrialOutputs& outputs) {
   EXPECT_TRUE(verdict->ok()) << test.text << ": " << verdict->detail();
 }
 
+// Of forward_sm80 and forward_sm90.
+class OnlineSoftmax : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Smoke, OnlineSoftmax, ::testing::Values("emulated:a100", "emulated:h100"),
+                         [](const auto& test) { return std::string(test.param).substr(9); });
+
 // Scores of ±10^4, far beyond what exp can take without a running maximum; some tiles lie wholly
 // below the ones before, some wholly above.
-TEST(OnlineSoftmax, HugeScoresNeitherOverflowNorVanish) {
+TEST_P(OnlineSoftmax, HugeScoresNeitherOverflowNorVanish) {
   for (const char* text : {"hq1 hkv1 q65 k197 qk64 v64 fp16", "hq1 hkv1 q65 k197 qk64 v64 bf16",
                            "hq1 hkv1 q65 k197 qk128 v128 fp16 causal"}) {
     Case test = make_case(text, 11);
     for (float& value : test.inputs.q) value *= 64.0F;
     for (float& value : test.inputs.k) value *= 32.0F;
-    expect_right(test, outputs_of({.problem = text}, test.inputs));
+    expect_right(test, outputs_of({.device = GetParam(), .problem = text}, test.inputs));
   }
 }
 
 // A score of -20000 is a score, not a mask: the masked key must not leak in.
-TEST(OnlineSoftmax, VeryNegativeScoresAreNotMasks) {
+TEST_P(OnlineSoftmax, VeryNegativeScoresAreNotMasks) {
   const char* text = "hq1 hkv1 q2 k2 qk8 v8 fp16 scale=1 causal";
   Case test = make_case(text, 1);
   std::fill(test.inputs.q.begin(), test.inputs.q.end(), 0.0F);
@@ -56,13 +62,13 @@ TEST(OnlineSoftmax, VeryNegativeScoresAreNotMasks) {
   test.inputs.k[0] = 1.0F;
   std::fill_n(test.inputs.v.begin(), 8, 1.0F);
   std::fill_n(test.inputs.v.begin() + 8, 8, 100.0F);
-  const TrialOutputs outputs = outputs_of({.problem = text}, test.inputs);
+  const TrialOutputs outputs = outputs_of({.device = GetParam(), .problem = text}, test.inputs);
   EXPECT_EQ(outputs.out[0], 1.0F);
   EXPECT_NEAR(outputs.lse[0], -20000.0F, 0.01F);
 }
 
 // The order of the keys changes the rounding and nothing else.
-TEST(OnlineSoftmax, AnyOrderOfKeysIsRight) {
+TEST_P(OnlineSoftmax, AnyOrderOfKeysIsRight) {
   const char* text = "hq1 hkv1 q33 k203 qk64 v64 fp16";
   const Case original = make_case(text, 5);
   std::vector<size_t> order(203);
@@ -78,12 +84,12 @@ TEST(OnlineSoftmax, AnyOrderOfKeysIsRight) {
                   shuffled.inputs.v.begin() + static_cast<ptrdiff_t>(key * 64));
     }
     // Judged against the reference of the original order.
-    expect_right(original, outputs_of({.problem = text}, shuffled.inputs));
+    expect_right(original, outputs_of({.device = GetParam(), .problem = text}, shuffled.inputs));
   }
 }
 
 // Rising scores make every tile replace the maximum; falling ones never do.
-TEST(OnlineSoftmax, RisingAndFallingScores) {
+TEST_P(OnlineSoftmax, RisingAndFallingScores) {
   for (const float direction : {1.0F, -1.0F}) {
     const char* text = "hq1 hkv1 q17 k259 qk64 v64 bf16";
     Case test = make_case(text, 9);
@@ -93,7 +99,7 @@ TEST(OnlineSoftmax, RisingAndFallingScores) {
     }
     // Values of i/16 up to 16.2 need more than the 8 bits of bf16: round as the kernel's input is.
     for (float& value : test.inputs.k) value = std::round(value * 8.0F) / 8.0F;
-    expect_right(test, outputs_of({.problem = text}, test.inputs));
+    expect_right(test, outputs_of({.device = GetParam(), .problem = text}, test.inputs));
   }
 }
 

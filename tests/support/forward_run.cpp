@@ -21,6 +21,13 @@ std::string explain(const std::string& what, const ForwardRun& run, const Proble
 
 }  // namespace
 
+Trial make_trial(const std::string& text, uint64_t seed) {
+  Trial trial = {*Problem::parse(text), {}, {}};
+  trial.sizes = *trial_sizes(trial.problem);
+  trial.inputs = random_inputs(trial.problem, trial.sizes, seed);
+  return trial;
+}
+
 std::string run_and_verify(const ForwardRun& run) {
   const Result<Problem> problem = Problem::parse(run.problem);
   if (!problem.ok()) return problem.error().to_string();

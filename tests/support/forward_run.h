@@ -18,6 +18,14 @@ struct ForwardRun {
   std::optional<AnyConfig> config = std::nullopt;  // else the generator's choice
 };
 
+// A problem text with random inputs.
+struct Trial {
+  Problem problem;
+  reference::Sizes sizes;
+  TrialTensors inputs;
+};
+Trial make_trial(const std::string& text, uint64_t seed);
+
 // "" if the problem runs and is right; else what is wrong, the emulator's report, the config and
 // the command that repeats it.
 std::string run_and_verify(const ForwardRun& run);
