@@ -1,6 +1,7 @@
 #include "autotune/sequences.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -49,9 +50,15 @@ void add_random_pages(int64_t page_size, const reference::Sizes& sizes, uint64_t
   }
 }
 
-// Rows of pages that hold no key of a sequence: NaN, or every other one infinite.
-void poison_unused_rows(int64_t page_size, int64_t row_elements, const TrialTensors& inputs,
-                        std::vector<float>& pages) {
+// The rows of packed tensors: those of the sequences, and sometimes a few more.
+int64_t random_total(const std::vector<int32_t>& sums, uint64_t seed) {
+  constexpr uint64_t kSpare = 7;
+  const int64_t rows = sums.back();
+  return rows + static_cast<int64_t>(mix(seed ^ mix(static_cast<uint64_t>(rows))) % 3 * kSpare);
+}
+
+// The rows of pages that hold a key of a sequence.
+std::vector<bool> rows_in_use(int64_t page_size, const TrialTensors& inputs) {
   std::vector<bool> used(static_cast<size_t>(inputs.num_pages * page_size), false);
   const size_t width = inputs.block_table.size() / std::max<size_t>(1, inputs.seqused_k.size());
   for (size_t batch = 0; batch < inputs.seqused_k.size(); ++batch) {
@@ -60,11 +67,44 @@ void poison_unused_rows(int64_t page_size, int64_t row_elements, const TrialTens
       used[static_cast<size_t>(inputs.block_table[entry] * page_size + key % page_size)] = true;
     }
   }
+  return used;
+}
+
+// The rows of q, and those of k and v, that some output depends on: none of a packed sequence that
+// has queries and no keys, or keys and no queries.
+struct UsedRows {
+  std::vector<bool> of_q, of_k;
+};
+
+UsedRows used_rows(const Problem& problem, const reference::Sizes& sizes,
+                   const TrialTensors& inputs) {
+  const auto of_sequences = [&](const std::vector<int32_t>& sums, int64_t total,
+                                const std::vector<int32_t>& others) {
+    std::vector<bool> used(static_cast<size_t>(total), false);
+    for (size_t batch = 0; batch + 1 < sums.size(); ++batch) {
+      if (!others.empty() && others[batch] == others[batch + 1]) continue;
+      std::fill(used.begin() + sums[batch], used.begin() + sums[batch + 1], true);
+    }
+    return used;
+  };
+  UsedRows used;
+  used.of_q = problem.varlen
+                  ? of_sequences(inputs.cu_seqlens_q, inputs.total_q, inputs.cu_seqlens_k)
+                  : std::vector<bool>(static_cast<size_t>(sizes.batch * sizes.seqlen_q), true);
+  used.of_k = problem.page_size
+                  ? rows_in_use(*problem.page_size, inputs)
+                  : of_sequences(inputs.cu_seqlens_k, inputs.total_k, inputs.cu_seqlens_q);
+  return used;
+}
+
+// The others become NaN, or every other one infinite.
+void poison_unused_rows(const std::vector<bool>& used, int64_t row_elements,
+                        std::vector<float>& values) {
   for (size_t row = 0; row < used.size(); ++row) {
     if (used[row]) continue;
     const float poison = row % 2 == 0 ? std::numeric_limits<float>::quiet_NaN()
                                       : std::numeric_limits<float>::infinity();
-    std::fill_n(pages.begin() + static_cast<ptrdiff_t>(row) * row_elements, row_elements, poison);
+    std::fill_n(values.begin() + static_cast<ptrdiff_t>(row) * row_elements, row_elements, poison);
   }
 }
 
@@ -90,7 +130,7 @@ void take_queries(const Problem& problem, const reference::Sizes& sizes, const T
   int64_t total = sizes.seqlen_q;
   if (problem.varlen) {
     first = inputs.cu_seqlens_q[at];
-    total = inputs.cu_seqlens_q.back();
+    total = inputs.total_q;
     sequence.sizes.seqlen_q = inputs.cu_seqlens_q[at + 1] - first;
   }
   const int64_t length = sequence.sizes.seqlen_q;
@@ -133,6 +173,24 @@ Status take_keys(const Problem& problem, const reference::Sizes& sizes, const Tr
   return {};
 }
 
+// Outputs start as NaN: rows that belong to no sequence must still be.
+reference::Comparison untouched_rest(const reference::Sizes& sizes, const TrialTensors& inputs,
+                                     const TrialOutputs& outputs) {
+  const int64_t first = inputs.cu_seqlens_q.back();
+  const int64_t count = inputs.total_q - first;
+  const auto untouched = [](std::span<const float> rows) {
+    return std::all_of(rows.begin(), rows.end(), [](float value) { return std::isnan(value); });
+  };
+  reference::Comparison comparison;
+  comparison.ok =
+      untouched(rows_of(outputs.out, first, count, sizes.num_heads_q * sizes.head_dim_v));
+  for (int64_t head = 0; head < sizes.num_heads_q; ++head) {
+    comparison.ok &= untouched(rows_of(outputs.lse, head * inputs.total_q + first, count, 1));
+  }
+  if (!comparison.ok) comparison.detail = fmt::format("some of rows {} on was written", first);
+  return comparison;
+}
+
 }  // namespace
 
 bool lengths_vary(const Problem& problem) {
@@ -153,49 +211,45 @@ TrialTensors random_sequences(const Problem& problem, const reference::Sizes& si
                               uint64_t seed) {
   const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   TrialTensors inputs;
-  int64_t query_rows = sizes.batch * sizes.seqlen_q;
-  int64_t key_rows = 0;
   if (problem.varlen) {
     inputs.cu_seqlens_q = random_prefix_sums(sizes.batch, sizes.seqlen_q, mix(seed) + 7);
-    query_rows = inputs.cu_seqlens_q.back();
+    inputs.total_q = random_total(inputs.cu_seqlens_q, mix(seed) + 7);
   }
   if (problem.page_size) {
     add_random_pages(*problem.page_size, sizes, mix(seed) + 9, inputs);
-    key_rows = inputs.num_pages * *problem.page_size;
   } else {
     inputs.cu_seqlens_k = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed) + 8);
-    key_rows = inputs.cu_seqlens_k.back();
+    inputs.total_k = random_total(inputs.cu_seqlens_k, mix(seed) + 8);
   }
-  const auto keys = [&](int64_t dim, uint64_t offset) {
-    const int64_t row = sizes.num_heads_kv * dim;
-    std::vector<float> values = normal_values(key_rows * row, mix(seed) + offset, dtype);
-    if (problem.page_size) poison_unused_rows(*problem.page_size, row, inputs, values);
+  const UsedRows used = used_rows(problem, sizes, inputs);
+  const auto matrix = [&](const std::vector<bool>& rows, int64_t row, uint64_t offset) {
+    const int64_t count = static_cast<int64_t>(rows.size()) * row;
+    std::vector<float> values = normal_values(count, mix(seed) + offset, dtype);
+    poison_unused_rows(rows, row, values);
     return values;
   };
-  inputs.q =
-      normal_values(query_rows * sizes.num_heads_q * sizes.head_dim_qk, mix(seed) + 1, dtype);
-  inputs.k = keys(sizes.head_dim_qk, 2);
-  inputs.v = keys(sizes.head_dim_v, 3);
+  inputs.q = matrix(used.of_q, sizes.num_heads_q * sizes.head_dim_qk, 1);
+  inputs.k = matrix(used.of_k, sizes.num_heads_kv * sizes.head_dim_qk, 2);
+  inputs.v = matrix(used.of_k, sizes.num_heads_kv * sizes.head_dim_v, 3);
   return inputs;
 }
 
 Status check_sequences(const Problem& problem, const TrialTensors& inputs, const Shape& shape) {
-  const auto check = [](const char* name, const std::vector<int32_t>& sums, int64_t longest) {
-    return check_cu_seqlens(name, sums, sums.empty() ? 0 : sums.back(), longest);
-  };
-  if (problem.varlen) TW_TRY(check("cu_seqlens_q", inputs.cu_seqlens_q, shape.seqlen_q));
+  if (problem.varlen) {
+    TW_TRY(check_cu_seqlens("cu_seqlens_q", inputs.cu_seqlens_q, inputs.total_q, shape.seqlen_q));
+  }
   if (problem.page_size) {
     const int64_t width = (shape.seqlen_k + *problem.page_size - 1) / *problem.page_size;
     return check_pages(inputs.block_table, width, inputs.seqused_k, *problem.page_size,
                        inputs.num_pages);
   }
-  if (problem.varlen) TW_TRY(check("cu_seqlens_k", inputs.cu_seqlens_k, shape.seqlen_k));
-  return {};
+  if (!problem.varlen) return {};
+  return check_cu_seqlens("cu_seqlens_k", inputs.cu_seqlens_k, inputs.total_k, shape.seqlen_k);
 }
 
 void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape) {
-  if (problem.varlen) shape.total_q = inputs.cu_seqlens_q.back();
-  if (problem.varlen && !problem.page_size) shape.total_k = inputs.cu_seqlens_k.back();
+  if (problem.varlen) shape.total_q = inputs.total_q;
+  if (problem.varlen && !problem.page_size) shape.total_k = inputs.total_k;
   if (problem.page_size) shape.num_pages = inputs.num_pages;
 }
 
@@ -223,6 +277,9 @@ Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes&
     verdict.outputs.emplace_back(
         fmt::format("lse of sequence {}", batch),
         reference::compare_lse(plain_problem, sequence.sizes, sequence.lse, expected));
+  }
+  if (problem.varlen && inputs.total_q > inputs.cu_seqlens_q.back()) {
+    verdict.outputs.emplace_back("rows of no sequence", untouched_rest(sizes, inputs, outputs));
   }
   return verdict;
 }

@@ -14,7 +14,9 @@ bool lengths_vary(const Problem& problem);
 reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes);
 
 // Lengths, pages and values. `sizes` has the longest lengths. The first sequence has them, some are
-// empty; rows of pages that hold no key are NaN or infinite.
+// empty; packed tensors may end with rows of no sequence. Rows that no output depends on are NaN or
+// infinite: those, rows of pages that hold no key, keys of a packed sequence without queries and
+// queries of one without keys.
 TrialTensors random_sequences(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
 
 // What a caller must see to before a launch: prefix sums and pages that fit the tensors.

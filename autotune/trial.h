@@ -32,8 +32,9 @@ struct TrialTensors {
   // Of linear attention; an empty state is not given to the kernel.
   std::vector<float> state, normalizer, state_out, normalizer_out;
   // Of packed sequences (varlen), where the matrices are [total, heads, dim] and lse [num_heads_q,
-  // total_q].
+  // total_q]. Rows from the last of cu_seqlens on belong to no sequence.
   std::vector<int32_t> cu_seqlens_q, cu_seqlens_k;
+  int64_t total_q = 0, total_k = 0;
   // Of paged keys, where k and v are [num_pages, page_size, heads, dim].
   std::vector<int32_t> seqused_k, block_table;
   int64_t num_pages = 0;

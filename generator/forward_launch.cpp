@@ -27,6 +27,8 @@ Result<attention::ForwardParams> forward_params(const Problem& problem, const Fo
   params.group_size = static_cast<int>(group_size);
   params.seqlen_q = static_cast<int>(shape.seqlen_q);
   params.seqlen_k = static_cast<int>(shape.seqlen_k);
+  params.total_q = problem.varlen ? static_cast<int>(shape.total_q) : 0;
+  params.total_k = problem.varlen && !problem.page_size ? static_cast<int>(shape.total_k) : 0;
   params.num_query_tiles = order.num_tiles;
   params.section_size = order.section_size;
   params.num_batch_heads = order.num_pairs;
@@ -40,6 +42,20 @@ Dim3 forward_grid(const attention::ForwardParams& params) {
   return along_x(int64_t{params.num_batch_heads} * params.num_query_tiles);
 }
 
+void set_row_bounds(const Problem& problem, const Shape& shape, bool lengths_vary,
+                    attention::ForwardParams& params) {
+  if (lengths_vary) {
+    const AlignedInterval interval = aligned_interval(problem);
+    params.row_left = -interval.left;
+    params.row_right = interval.right;
+    params.aligned_right = interval.aligned_right;
+  } else {
+    const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
+    params.row_left = interval.row_left;
+    params.row_right = interval.row_right;
+  }
+}
+
 void bind_forward(const BoundTensors& tensors, attention::ForwardParams& params) {
   const auto strides = [&](TensorId id) { return tensors[id].strides; };
   params.q = tensors[TensorId::kQ].data;
@@ -47,6 +63,8 @@ void bind_forward(const BoundTensors& tensors, attention::ForwardParams& params)
   params.v = tensors[TensorId::kV].data;
   params.out = tensors[TensorId::kOut].data;
   params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
+  params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
   params.q_strides = strides(TensorId::kQ);
   params.k_strides = strides(TensorId::kK);
   params.v_strides = strides(TensorId::kV);

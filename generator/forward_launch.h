@@ -19,12 +19,17 @@ struct ForwardTile {
 bool has_no_output(const Shape& shape);
 
 // Sizes, factors and the order of blocks of a shape that has output and whose lengths were checked:
-// all but the mask, pointers and strides. kUnsupportedProblem where the grid is too large.
+// all but the mask, pages, pointers and strides. kUnsupportedProblem where the grid is too large.
 Result<attention::ForwardParams> forward_params(const Problem& problem, const ForwardTile& tile,
                                                 const Arch& arch, const Shape& shape);
 
 // One block a query tile and (batch, head).
 Dim3 forward_grid(const attention::ForwardParams& params);
+
+// The mask as an interval of keys a row: for the lengths of the shape, or to be aligned sequence by
+// sequence.
+void set_row_bounds(const Problem& problem, const Shape& shape, bool lengths_vary,
+                    attention::ForwardParams& params);
 
 void bind_forward(const BoundTensors& tensors, attention::ForwardParams& params);
 

@@ -161,12 +161,20 @@ ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk) {
 Status check_lengths(const Shape& shape, std::string_view family) {
   constexpr int64_t kMaxLength = INT32_MAX - 4096;
   for (const auto& [name, length] :
-       {std::pair("seqlen_q", shape.seqlen_q), std::pair("seqlen_k", shape.seqlen_k)}) {
+       {std::pair("seqlen_q", shape.seqlen_q), std::pair("seqlen_k", shape.seqlen_k),
+        std::pair("total_q", shape.total_q), std::pair("total_k", shape.total_k)}) {
     if (length <= kMaxLength) continue;
     return make_error(ErrorCode::kUnsupportedProblem, "{}={} exceeds {}, the most that {} takes",
                       name, length, kMaxLength, family);
   }
   return {};
+}
+
+void check_packed_layout(const Problem& problem, std::vector<std::string>& reasons) {
+  const bool packed = problem.varlen || problem.page_size.has_value();
+  if (packed && problem.layout != Layout::kBshd) {
+    reasons.push_back("varlen and paged have one layout: leave out layout=bhsd");
+  }
 }
 
 void check_head_dims(const Problem& problem, std::vector<std::string>& reasons) {

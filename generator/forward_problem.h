@@ -70,8 +70,12 @@ Config softmax_config(const Problem& problem) {
   return config;
 }
 
-// kUnsupportedProblem where a length exceeds what 32-bit positions, and a tile beyond them, hold.
+// kUnsupportedProblem where a length, or the rows of packed tensors, exceed what 32-bit positions,
+// and a tile beyond them, hold.
 Status check_lengths(const Shape& shape, std::string_view family);
+
+// Appends the refusal of a layout that packed sequences and pages do not have.
+void check_packed_layout(const Problem& problem, std::vector<std::string>& reasons);
 
 // Appends "head_dim_qk=12 is not a multiple of 8 from 8 to 256" where that is so.
 void check_head_dims(const Problem& problem, std::vector<std::string>& reasons);

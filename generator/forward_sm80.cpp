@@ -158,9 +158,7 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
         fmt::format("{} with a mask that is no interval of keys is not built yet in {}",
                     problem.varlen ? "varlen" : "paged", Config::family()));
   }
-  if (lengths_vary && problem.layout != Layout::kBshd) {
-    reasons.push_back("varlen and paged have one layout: leave out layout=bhsd");
-  }
+  check_packed_layout(problem, reasons);
   if (problem.page_size.value_or(1) > kMaxPageSize) {
     reasons.push_back(fmt::format("paged={} is more than {}", *problem.page_size, kMaxPageSize));
   }
@@ -231,18 +229,10 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
       forward_params(problem, {config.tile_m, config.head_dim_qk, config.head_dim_v}, arch, shape));
   if (config.tile_list) {
     launch.schedule_tile = {config.tile_m, config.tile_n};
-  } else if (config.lengths_vary()) {
-    const AlignedInterval interval = aligned_interval(problem);
-    params.row_left = -interval.left;
-    params.row_right = interval.right;
-    params.aligned_right = interval.aligned_right;
-    params.total_q = static_cast<int>(config.varlen ? shape.total_q : 0);
-    params.table_width = config.page_size == 0 ? 0 : ceil_div(shape.seqlen_k, config.page_size);
   } else {
-    const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
-    params.row_left = interval.row_left;
-    params.row_right = interval.row_right;
+    set_row_bounds(problem, shape, config.lengths_vary(), params);
   }
+  params.table_width = config.page_size == 0 ? 0 : ceil_div(shape.seqlen_k, config.page_size);
 
   params.num_splits = static_cast<int>(config.split ? problem.num_splits.value_or(1) : 1);
 
@@ -265,8 +255,6 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
 
 void ForwardSm80::bind(const BoundTensors& tensors, Params& params) {
   bind_forward(tensors, params);
-  params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
-  params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
   params.seqused_k = static_cast<const int*>(tensors[TensorId::kSequsedK].data);
   params.block_table = static_cast<const int*>(tensors[TensorId::kBlockTable].data);
   const int64_t rows = int64_t{params.num_batch_heads} * params.seqlen_q * params.num_splits;

@@ -18,6 +18,7 @@ using Config = ForwardSm90::Config;
 Config base_config(const Problem& problem) {
   Config config = softmax_config<Config>(problem);
   config.row_range = has_row_bounds(problem);
+  config.varlen = problem.varlen;
   return config;
 }
 
@@ -79,9 +80,12 @@ std::vector<std::string> ForwardSm90::refusals(const Problem& problem, const Arc
   if (arch.target() != "sm_90a") {
     reasons.push_back(fmt::format("needs sm_90a, device is {}", arch.target()));
   }
-  for (const std::string& feature : unusual_features(problem)) {
+  Problem rest = problem;
+  rest.varlen = false;
+  for (const std::string& feature : unusual_features(rest)) {
     reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
   }
+  check_packed_layout(problem, reasons);
   if (problem.strided) reasons.push_back("strided: TMA needs 16-byte rows");
   check_head_dims(problem, reasons);
   if (reasons.empty() && !find_default(problem, arch)) {
@@ -128,9 +132,7 @@ Result<FamilyLaunch> ForwardSm90::plan(const Problem& problem, const Config& con
   TW_ASSIGN(params.forward,
             forward_params(problem, {config.tile_m(), config.head_dim_qk, config.head_dim_v}, arch,
                            shape));
-  const RowInterval interval = row_interval(problem, shape.seqlen_q, shape.seqlen_k);
-  params.forward.row_left = interval.row_left;
-  params.forward.row_right = interval.row_right;
+  set_row_bounds(problem, shape, config.varlen, params.forward);
   launch.params = params;
   launch.add_step(0, {.grid = forward_grid(params.forward),
                       .block = {.x = static_cast<uint32_t>(config.num_threads())},
@@ -142,9 +144,13 @@ Status ForwardSm90::bind(const Config& config, const BoundTensors& tensors,
                          const TensorMapEncoder& encoder, Params& params) {
   bind_forward(tensors, params.forward);
   const attention::ForwardParams& forward = params.forward;
-  // No output: nothing is launched. No keys: nothing is loaded, and no map has an extent of 0.
+  // No output: nothing is launched. No keys, or no packed query: nothing is loaded, and no map has
+  // an extent of 0.
   if (forward.num_batch_heads == 0 || forward.seqlen_k == 0) return {};
-  const int batch = forward.num_batch_heads / forward.num_heads_q;
+  const int query_rows = config.varlen ? forward.total_q : forward.seqlen_q;
+  const int key_rows = config.varlen ? forward.total_k : forward.seqlen_k;
+  if (query_rows == 0 || key_rows == 0) return {};
+  const int batch = config.varlen ? 1 : forward.num_batch_heads / forward.num_heads_q;
   const int num_heads_kv = forward.num_heads_q / forward.group_size;
   const auto map = [&](TensorId id, std::string_view name, int head_dim, int rows, int heads,
                        int box_rows) {
@@ -158,12 +164,12 @@ Status ForwardSm90::bind(const Config& config, const BoundTensors& tensors,
                      .box_rows = box_rows},
                     tensors[id]);
   };
-  TW_ASSIGN(params.q_map, map(TensorId::kQ, "q", config.head_dim_qk, forward.seqlen_q,
+  TW_ASSIGN(params.q_map, map(TensorId::kQ, "q", config.head_dim_qk, query_rows,
                               forward.num_heads_q, config.tile_m()));
-  TW_ASSIGN(params.k_map, map(TensorId::kK, "k", config.head_dim_qk, forward.seqlen_k, num_heads_kv,
-                              config.tile_n));
-  TW_ASSIGN(params.v_map, map(TensorId::kV, "v", config.head_dim_v, forward.seqlen_k, num_heads_kv,
-                              config.tile_n));
+  TW_ASSIGN(params.k_map,
+            map(TensorId::kK, "k", config.head_dim_qk, key_rows, num_heads_kv, config.tile_n));
+  TW_ASSIGN(params.v_map,
+            map(TensorId::kV, "v", config.head_dim_v, key_rows, num_heads_kv, config.tile_n));
   return {};
 }
 

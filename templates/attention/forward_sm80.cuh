@@ -25,6 +25,7 @@
 #include "attention/masks.cuh"
 #include "attention/params/forward.h"
 #include "attention/row_store.cuh"
+#include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
 #include "attention/tile.cuh"
 #include "attention/types.cuh"
@@ -90,39 +91,8 @@ struct ForwardSm80 {
     return work;
   }
 
-  // The rows and keys of one sequence: lengths, where it starts in packed tensors, and the bounds
-  // of its mask.
-  struct Sequence {
-    int seqlen_q;
-    int seqlen_k;
-    long long first_q;
-    long long first_k;
-    long long row_left;
-    long long row_right;
-  };
-
   static __device__ __forceinline__ Sequence sequence_of(const ForwardParams& params, int batch) {
-    if constexpr (!kConfig.lengths_vary()) {
-      return {params.seqlen_q, params.seqlen_k, 0, 0, params.row_left, params.row_right};
-    }
-    int first_q = 0, first_k = 0, seqlen_q = params.seqlen_q, seqlen_k = 0;
-    if constexpr (kConfig.varlen) {
-      first_q = params.cu_seqlens_q[batch];
-      seqlen_q = params.cu_seqlens_q[batch + 1] - first_q;
-    }
-    if constexpr (kConfig.page_size > 0) {
-      seqlen_k = params.seqused_k[batch];
-    } else {
-      first_k = params.cu_seqlens_k[batch];
-      seqlen_k = params.cu_seqlens_k[batch + 1] - first_k;
-    }
-    const long long right = params.aligned_right + seqlen_k - seqlen_q;
-    return {seqlen_q,
-            seqlen_k,
-            first_q,
-            first_k,
-            params.row_left + seqlen_k - seqlen_q,
-            right < params.row_right ? right : params.row_right};
+    return attention::sequence_of<kConfig.varlen, (kConfig.page_size > 0)>(params, batch);
   }
 
   static __device__ __forceinline__ Mask mask_of(const ForwardParams& params, const Work& work,
@@ -317,16 +287,6 @@ struct ForwardSm80 {
     }
   }
 
-  // The statistics of a head's rows: [batch, num_heads_q, seqlen_q], packed [num_heads_q, total_q].
-  static __device__ __forceinline__ float* lse_of(const ForwardParams& params, const Work& work,
-                                                  const Sequence& sequence) {
-    if constexpr (kConfig.varlen) {
-      return params.lse + static_cast<long long>(work.head) * params.total_q + sequence.first_q;
-    }
-    return params.lse +
-           (static_cast<long long>(work.batch) * params.num_heads_q + work.head) * params.seqlen_q;
-  }
-
   // Asks for its work anew rather than keeping it through the loop: registers are the scarcest
   // resource there.
   static __device__ __forceinline__ void store_output(const ForwardParams& params,
@@ -342,7 +302,7 @@ struct ForwardSm80 {
         (work.batch * strides.batch + work.head * strides.head + sequence.first_q * strides.row) *
             2 +
         chunk_offset * dim_bytes;
-    float* const lse = lse_of(params, work, sequence);
+    float* const lse = lse_of<kConfig.varlen>(params, work.batch, work.head, sequence);
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
       const float inverse_sum = softmax.inverse_sum(row);
@@ -592,8 +552,7 @@ __device__ __forceinline__ void forward_combine_cta(const ForwardParams& params)
         static_cast<unsigned short>(pack<kConfig.dtype>(out * inverse_sum, 0.0f));
   }
   if (params.lse != nullptr && lane == 0) {
-    const typename ForwardSm80<kConfig>::Work work = {0, batch, head, 0};
-    ForwardSm80<kConfig>::lse_of(params, work, sequence)[query] =
+    lse_of<kConfig.varlen>(params, batch, head, sequence)[query] =
         max + ptx::log2_approx(sum) * ln_2();
   }
 }

@@ -12,12 +12,18 @@
 // Copies: Q, K and V are tensor maps (dim, row, head, batch); a tile is one box per 64 columns.
 // What lies beyond the sequence or the head dim is filled with zeros, so a head dim costs its
 // multiple of 16 in Q·K, of 8 in P·V, and of 64 in shared memory.
+// Of packed sequences the maps cover the whole tensor, (dim, row, head, 1), and the box of a
+// sequence's last key tile runs on into the rows of the next one, whatever they hold. Its scores
+// are masked, but in P·V a weight of 0 would meet NaN there; so three warps of the producer, idle
+// otherwise, put zeros over those rows of V while the consumers compute S. No other tile reaches
+// beyond the sequence, and only this one's consumers wait for it. Rows of Q beyond the sequence
+// are computed and not stored.
 // Who waits for whom: K and V have a ring of `stages` slots each. `full` barriers wait for the
 // producer's arrival and all bytes of the tile, `empty` ones for every consumer warp, which arrives
 // once the products that read the tile are done.
 //
 // Shared memory: Q · K slots · V slots · barriers (q full, then k full, k empty, v full, v empty of
-// each slot). Tiles start at multiples of 1024 bytes, the period of the swizzle.
+// each slot, then v cleared). Tiles start at multiples of 1024 bytes, the period of the swizzle.
 #pragma once
 
 #include "attention/block_work.cuh"
@@ -26,8 +32,10 @@
 #include "attention/params/forward_sm90.h"
 #include "attention/ring.cuh"
 #include "attention/row_store.cuh"
+#include "attention/sequence.cuh"
 #include "attention/softmax.cuh"
 #include "attention/types.cuh"
+#include "ptx/fence.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/tensor_copy.cuh"
 #include "ptx/warp.cuh"
@@ -62,7 +70,7 @@ struct ForwardSm90 {
   using Scores = float[kConfig.tile_n / 2];
   using Weights = unsigned[kConfig.tile_n / 16][4];  // A operands
   using Output = float[kConfig.head_dim_v / 2];
-  enum : int { kFragments = kConfig.head_dim_v / 8 };
+  enum : int { kFragments = kConfig.head_dim_v / 8, kClearingThreads = 96 };
 
   static constexpr ptx::WgmmaInput input() {
     return kConfig.dtype == Dtype::kBFloat16 ? ptx::WgmmaInput::kBF16 : ptx::WgmmaInput::kF16;
@@ -71,6 +79,7 @@ struct ForwardSm90 {
   const ForwardSm90Params& params;
   unsigned shared;
   BlockWork work;
+  Sequence sequence;
   Mask mask;
   KeyTiles tiles;
 
@@ -78,7 +87,8 @@ struct ForwardSm90 {
       : params(from),
         shared(shared_address),
         work(block_work(from.forward)),
-        mask(from.forward),
+        sequence(sequence_of<kConfig.varlen, false>(from.forward, work.batch)),
+        mask(sequence),
         tiles(mask.key_tiles(work.query_tile)) {}
 
   __device__ __forceinline__ unsigned k_tile(int slot) const {
@@ -94,6 +104,16 @@ struct ForwardSm90 {
   __device__ __forceinline__ unsigned k_empty(int slot) const { return k_full(slot) + 8; }
   __device__ __forceinline__ unsigned v_full(int slot) const { return k_full(slot) + 16; }
   __device__ __forceinline__ unsigned v_empty(int slot) const { return k_full(slot) + 24; }
+  __device__ __forceinline__ unsigned v_cleared() const { return k_full(kConfig.stages); }
+
+  // Blocks are as many as the longest sequence needs.
+  __device__ __forceinline__ bool has_rows() const {
+    return !kConfig.varlen || work.query_tile * kConfig.tile_m() < sequence.seqlen_q;
+  }
+  // Whether the box of a key tile holds rows beyond the sequence that are not known to be zero.
+  __device__ __forceinline__ bool runs_over(int tile) const {
+    return kConfig.varlen && (tile + 1) * kConfig.tile_n > mask.seqlen_k;
+  }
 
   __device__ __forceinline__ void initialise_barriers() const {
     constexpr unsigned kConsumerWarps = 4 * kConfig.consumer_warpgroups;
@@ -104,26 +124,30 @@ struct ForwardSm90 {
       ptx::mbarrier_init(v_full(slot), 1);
       ptx::mbarrier_init(v_empty(slot), kConsumerWarps);
     }
+    if constexpr (kConfig.varlen) ptx::mbarrier_init(v_cleared(), kClearingThreads);
     ptx::fence_mbarrier_init();
   }
 
-  // Rows [row, row + kRows) of one head, as boxes side by side.
+  // Rows [row, row + kRows) of one head, as boxes side by side. Rows count from the sequence's
+  // first, which is at `sequence_row` of the map.
   template <int kRows, int kHeadDim>
-  __device__ __forceinline__ void load(unsigned to, const TensorMap& map, unsigned full, int row,
-                                       int head) const {
+  __device__ __forceinline__ void load(unsigned to, const TensorMap& map, unsigned full,
+                                       long long sequence_row, int row, int head) const {
+    const int map_row = static_cast<int>(sequence_row) + row;
+    const int batch = kConfig.varlen ? 0 : work.batch;
     constexpr int kColumnBytes = kRows * 128;
     constexpr int kColumns = ForwardSm90Config::columns(kHeadDim);
     ptx::mbarrier_arrive_expect_tx(full, kColumns * kColumnBytes);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column) {
       ptx::tensor_load(to + static_cast<unsigned>(column * kColumnBytes), &map, full,
-                       {column * 64, row, head, work.batch});
+                       {column * 64, map_row, head, batch});
     }
   }
 
   // The producer: one thread.
   __device__ __forceinline__ void load_tiles() const {
-    load<kConfig.tile_m(), kConfig.head_dim_qk>(shared, params.q_map, q_full(),
+    load<kConfig.tile_m(), kConfig.head_dim_qk>(shared, params.q_map, q_full(), sequence.first_q,
                                                 work.query_tile * kConfig.tile_m(), work.head);
     Position position;
 #pragma unroll 1
@@ -131,12 +155,33 @@ struct ForwardSm90 {
       const int slot = position.slot;
       const int key = tile * kConfig.tile_n;
       ptx::mbarrier_wait(k_empty(slot), position.phase ^ 1);
-      load<kConfig.tile_n, kConfig.head_dim_qk>(k_tile(slot), params.k_map, k_full(slot), key,
-                                                work.kv_head);
+      load<kConfig.tile_n, kConfig.head_dim_qk>(k_tile(slot), params.k_map, k_full(slot),
+                                                sequence.first_k, key, work.kv_head);
       ptx::mbarrier_wait(v_empty(slot), position.phase ^ 1);
-      load<kConfig.tile_n, kConfig.head_dim_v>(v_tile(slot), params.v_map, v_full(slot), key,
-                                               work.kv_head);
+      load<kConfig.tile_n, kConfig.head_dim_v>(v_tile(slot), params.v_map, v_full(slot),
+                                               sequence.first_k, key, work.kv_head);
     }
+  }
+
+  // Zeros over the rows of the last key tile, the first one loaded, that are not the sequence's.
+  // The swizzle moves nothing out of its row of 128 bytes.
+  __device__ __forceinline__ void clear_rows_beyond() const {
+    const int tile = tiles.end - 1;
+    if (!runs_over(tile)) return;
+    constexpr int kColumnBytes = kConfig.tile_n * 128;
+    const int first = (sequence.seqlen_k - tile * kConfig.tile_n) * 128 +
+                      (thread() - (128 - kClearingThreads)) * kChunkBytes;
+    ptx::mbarrier_wait(v_full(0), 0);
+#pragma unroll 1
+    for (int offset = first; offset < kColumnBytes; offset += kClearingThreads * kChunkBytes) {
+#pragma unroll
+      for (int column = 0; column < ForwardSm90Config::columns(kConfig.head_dim_v); ++column) {
+        const unsigned address = v_tile(0) + static_cast<unsigned>(column * kColumnBytes + offset);
+        *static_cast<Chunk*>(__cvta_shared_to_generic(address)) = {};
+      }
+    }
+    ptx::fence_proxy_async_shared();
+    ptx::mbarrier_arrive(v_cleared());
   }
 
   static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x) % 128; }
@@ -254,24 +299,28 @@ struct ForwardSm90 {
       if constexpr (kMasked) apply_mask(scores, tile);
       compute_weights(scores, weights, out, softmax);
       ptx::mbarrier_wait(v_full(slot), position.phase);
+      if constexpr (kMasked) {
+        if (runs_over(tile)) ptx::mbarrier_wait(v_cleared(), 0);
+      }
       accumulate_output(out, weights, slot);
       release(v_empty(slot));
     }
   }
 
+  // Asks for its sequence anew rather than keeping it through the loops.
   __device__ __forceinline__ void store_output(const Output& out, Softmax& softmax) const {
     softmax.finish();
     const ForwardParams& forward = params.forward;
     const TensorStrides& strides = forward.out_strides;
-    char* const out_of_head = static_cast<char*>(forward.out) +
-                              (work.batch * strides.batch + work.head * strides.head) * 2;
-    float* const lse =
-        forward.lse +
-        (static_cast<long long>(work.batch) * forward.num_heads_q + work.head) * forward.seqlen_q;
+    const Sequence own = sequence_of<kConfig.varlen, false>(forward, work.batch);
+    char* const out_of_head =
+        static_cast<char*>(forward.out) +
+        (work.batch * strides.batch + work.head * strides.head + own.first_q * strides.row) * 2;
+    float* const lse = lse_of<kConfig.varlen>(forward, work.batch, work.head, own);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = first_query() + 8 * row;
-      const bool exists = query < forward.seqlen_q;
+      const bool exists = query < own.seqlen_q;
       if (exists && forward.lse != nullptr && thread() % 4 == 0) lse[query] = softmax.log_sum(row);
       store_row<kConfig.dtype, false>(reinterpret_cast<const float(&)[kFragments][4]>(out), row,
                                       softmax.inverse_sum(row), exists,
@@ -301,6 +350,7 @@ __device__ __forceinline__ void forward_sm90_cta(const ForwardSm90Params& params
   extern __shared__ __align__(1024) unsigned char swizzled_shared[];
   const ForwardSm90<kConfig> kernel(
       params, static_cast<unsigned>(__cvta_generic_to_shared(swizzled_shared)));
+  if (!kernel.has_rows()) return;
   if (threadIdx.x == 0) kernel.initialise_barriers();
   __syncthreads();
   const unsigned warp = ptx::warp_uniform(threadIdx.x / 32);
@@ -308,8 +358,12 @@ __device__ __forceinline__ void forward_sm90_cta(const ForwardSm90Params& params
     if constexpr (kConfig.exchanges_registers()) {
       ptx::decrease_registers<kConfig.producer_registers()>();
     }
-    if (warp == 0 && kernel.tiles.begin < kernel.tiles.end && ptx::elect_one()) {
-      kernel.load_tiles();
+    if (kernel.tiles.begin < kernel.tiles.end) {
+      if (warp > 0) {
+        kernel.clear_rows_beyond();
+      } else if (ptx::elect_one()) {
+        kernel.load_tiles();
+      }
     }
   } else {
     if constexpr (kConfig.exchanges_registers()) {

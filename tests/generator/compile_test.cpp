@@ -124,6 +124,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"backward qk256 v256 causal", "sm_90a", 2}),
     case_name);
 
+INSTANTIATE_TEST_SUITE_P(
+    Sm90aVarlen, Compile,
+    testing::Values(Case{"qk64 v64 bf16 causal varlen", "sm_90a", 2},
+                    Case{"qk96 v96 causal varlen", "sm_90a", 2},
+                    Case{"qk128 v128 varlen", "sm_90a", 3},
+                    Case{"qk128 v128 bf16 causal softcap=50 varlen", "sm_90a", 2},
+                    Case{"qk192 v128 bf16 causal varlen", "sm_90a"},
+                    Case{"qk256 v256 window=100,9 softcap=9 varlen", "sm_90a", 2},
+                    Case{"q1 qk256 v256 varlen", "sm_90a"}),
+    case_name);
 INSTANTIATE_TEST_SUITE_P(Sm90a, Compile,
                          testing::Values(Case{"qk64 v64 bf16 causal", "sm_90a", 2},
                                          Case{"qk96 v96 causal", "sm_90a"},

@@ -144,7 +144,15 @@ TEST(Refusals, OfTheDeviceAndOfMissingHeadDims) {
 }
 
 TEST(Refusals, OfTmaAndWgmma) {
-  EXPECT_THAT(reasons("qk64 causal", arch_of("sm_90a"), "forward_sm90"), IsEmpty());
+  for (const char* text : {"qk64 causal", "qk64 varlen", "qk64 varlen window=3,* softcap=2"}) {
+    EXPECT_THAT(reasons(text, arch_of("sm_90a"), "forward_sm90"), IsEmpty()) << text;
+  }
+  EXPECT_THAT(reasons("qk64 varlen paged=16 splits=2 chunk=9", arch_of("sm_90a"), "forward_sm90"),
+              ElementsAre("mask chunk is not built yet in forward_sm90",
+                          "paged is not built yet in forward_sm90",
+                          "splits is not built yet in forward_sm90"));
+  EXPECT_THAT(reasons("qk64 varlen layout=bhsd", arch_of("sm_90a"), "forward_sm90"),
+              ElementsAre("varlen and paged have one layout: leave out layout=bhsd"));
   EXPECT_THAT(reasons("qk64 strided", arch_of("sm_90a"), "forward_sm90"),
               ElementsAre("strided: TMA needs 16-byte rows"));
   EXPECT_THAT(

@@ -71,18 +71,6 @@ INSTANTIATE_TEST_SUITE_P(
         "b0 hq2 hkv1 q65 k65 qk64 v64 fp16", "b2 hq2 hkv1 q0 k65 qk64 v64 fp16"),
     [](const auto& test) { return test_name(test.param); });
 
-struct ScheduleCase {
-  const char* name;
-  EmulatorSettings settings;
-};
-
-EmulatorSettings random_schedule(uint64_t seed) {
-  return {.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
-          .seed = seed,
-          .observers = TW_EMULATOR_OBSERVERS_FULL,
-          .host_threads = seed % 2 == 0 ? 2 : 1};
-}
-
 class ForwardSm90Schedules
     : public ::testing::TestWithParam<std::tuple<ScheduleCase, const char*>> {};
 
@@ -108,25 +96,16 @@ constexpr const char* kSmallTiles[] = {
     "forward_sm90 head_dim_qk=64 head_dim_v=64 row_range=true consumer_warpgroups=3 tile_n=48 "
     "stages=1"};
 
-INSTANTIATE_TEST_SUITE_P(
-    Smoke, ForwardSm90Schedules,
-    ::testing::Combine(::testing::Values(ScheduleCase{"eager",
-                                                      {.observers = TW_EMULATOR_OBSERVERS_FULL}},
-                                         ScheduleCase{"lazy",
-                                                      {.schedule = TW_EMULATOR_SCHEDULE_LAZY,
-                                                       .observers = TW_EMULATOR_OBSERVERS_FULL}},
-                                         ScheduleCase{"random1", random_schedule(1)},
-                                         ScheduleCase{"random2", random_schedule(2)},
-                                         ScheduleCase{"random3", random_schedule(3)},
-                                         ScheduleCase{"random4", random_schedule(4)}),
-                       ::testing::ValuesIn(kSmallTiles)),
-    [](const auto& test) {
-      const std::string config = std::get<1>(test.param);
-      return std::string(std::get<0>(test.param).name) +
-             (config.find("stages=3") != std::string::npos   ? "_three_stages"
-              : config.find("stages=1") != std::string::npos ? "_one_stage"
-                                                             : "_two_stages");
-    });
+INSTANTIATE_TEST_SUITE_P(Smoke, ForwardSm90Schedules,
+                         ::testing::Combine(::testing::ValuesIn(watched_schedules(4)),
+                                            ::testing::ValuesIn(kSmallTiles)),
+                         [](const auto& test) {
+                           const std::string config = std::get<1>(test.param);
+                           return std::get<0>(test.param).name +
+                                  (config.find("stages=3") != std::string::npos   ? "_three_stages"
+                                   : config.find("stages=1") != std::string::npos ? "_one_stage"
+                                                                                  : "_two_stages");
+                         });
 
 TEST(ForwardSm90Candidates, AllMatchReference) {
   const std::string text = "hq1 hkv1 q145 k145 qk64 v64 fp16 causal";
@@ -168,7 +147,10 @@ TEST(ForwardSm90Candidates, FitTheDeviceAndHoldTheDefault) {
 
 // What it does not take goes to forward_sm80.
 TEST(ForwardSm90Refusals, LeaveTheRestToForwardSm80) {
-  EXPECT_EQ(family_for("qk64 strided"), "forward_sm80");
+  for (const char* text :
+       {"qk64 strided", "qk64 varlen paged=16", "qk64 splits=2", "qk64 global=1"}) {
+    EXPECT_EQ(family_for(text), "forward_sm80") << text;
+  }
   const Result<Choice> choice = choose_config(*Problem::parse("qk64"), *arch_from_target("sm_90"));
   ASSERT_TRUE(choice.ok());
   EXPECT_EQ(family_name(choice->config), "forward_sm80");
@@ -219,15 +201,16 @@ class RandomProblem {
   std::string make() {
     const int64_t heads_kv = pick<int64_t>({1, 2});
     const int64_t dim = pick<int64_t>({64, 64, 80, 96, 128});
+    const bool varlen = between(0, 2) == 0;
     std::string text = fmt::format(
-        "b{} hq{} hkv{} q{} k{} qk{} v{} {}", between(1, 2), pick<int64_t>({1, 1, 2, 3}) * heads_kv,
-        heads_kv, between(1, 150), between(0, 300), dim, pick<int64_t>({dim, dim, 64}),
-        pick<const char*>({"fp16", "bf16"}));
+        "b{} hq{} hkv{} q{} k{} qk{} v{} {}", between(1, varlen ? 6 : 2),
+        pick<int64_t>({1, 1, 2, 3}) * heads_kv, heads_kv, between(1, 150), between(0, 300), dim,
+        pick<int64_t>({dim, dim, 64}), pick<const char*>({"fp16", "bf16"}));
     text += pick<std::string>({"", " causal", " causal", " causal=top-left",
                                fmt::format(" window={},{}", between(0, 150), between(0, 90))});
     text += pick<std::string>({"", "", "", fmt::format(" softcap={}", between(1, 40))});
     text += pick<std::string>({"", "", fmt::format(" scale=0.{}", between(1, 9))});
-    return text + pick<std::string>({"", "", " layout=bhsd"});
+    return text + (varlen ? " varlen" : pick<std::string>({"", "", " layout=bhsd"}));
   }
 
  private:

@@ -98,6 +98,8 @@ BACKWARD = [
 ]
 SM90 = "attention/forward_sm90.cuh"
 SM90_SCHEDULES = "*ForwardSm90Schedules*"
+SM90_PACKED, SM90_PACKED_SCHEDULES = "*ForwardSm90Varlen.*", "*ForwardSm90VarlenSchedules*Rings*"
+SM90_NEIGHBOURS, SEQUENCE = "*PackedNeighbours*h100*", "attention/sequence.cuh"
 SM90_CAUSAL = "*ForwardSm90*q64_k128*:*ForwardSm90*q131_k131*"
 
 FORWARD_SM90 = [
@@ -121,8 +123,8 @@ FORWARD_SM90 = [
      "      release(v_empty(slot));\n      accumulate_output(out, weights, slot);", SM90_SCHEDULES),
     ("one byte too few expected", SM90, "ptx::mbarrier_arrive_expect_tx(full, kColumns * kColumnBytes);",
      "ptx::mbarrier_arrive_expect_tx(full, kColumns * kColumnBytes - 1);", SM90_SCHEDULES),
-    ("second column from the first one's place", SM90, "{column * 64, row, head, work.batch}",
-     "{column * 0, row, head, work.batch}", SM90_CAUSAL),
+    ("second column from the first one's place", SM90, "{column * 64, map_row, head, batch}",
+     "{column * 0, map_row, head, batch}", SM90_CAUSAL),
     ("consumers share the first rows of Q", SM90, "consumer() * 64 * 128", "consumer() * 0", SM90_CAUSAL),
     ("first masked tiles of a window unmasked", SM90,
      "consume<true>(tiles.begin, tiles.clean_begin", "consume<false>(tiles.begin, tiles.clean_begin", "*window_300_200*"),
@@ -130,22 +132,47 @@ FORWARD_SM90 = [
      "                      ceil_div(all.end, kTileN)};", SM90_CAUSAL),
     ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
      "head % params.group_size}", "*ForwardSm90*b2_hq6*"),
-    ("rows beyond seqlen_q stored", SM90, "const bool exists = query < forward.seqlen_q;",
+    ("rows beyond seqlen_q stored", SM90, "const bool exists = query < own.seqlen_q;",
      "const bool exists = true;", "*ForwardSm90*q67_k131_qk64*"),
     ("output not rescaled to the new maximum", SM90, "        out[n * 4 + row * 2] *= rescale;\n", "",
      "*ForwardSm90*q193_k391*"),
+    ("rows of V beyond a packed sequence not cleared", SM90,
+     "        *static_cast<Chunk*>(__cvta_shared_to_generic(address)) = {};\n", "", SM90_NEIGHBOURS),
+    ("one row of V beyond a packed sequence kept", SM90, "(sequence.seqlen_k - tile * kConfig.tile_n) * 128",
+     "(sequence.seqlen_k + 1 - tile * kConfig.tile_n) * 128", SM90_NEIGHBOURS),
+    ("second column of V not cleared", SM90,
+     "column < ForwardSm90Config::columns(kConfig.head_dim_v); ++column", "column < 1; ++column", SM90_NEIGHBOURS),
+    ("no proxy fence after clearing", SM90, "    ptx::fence_proxy_async_shared();\n", "", SM90_PACKED_SCHEDULES),
+    ("no wait for cleared rows", SM90, "        if (runs_over(tile)) ptx::mbarrier_wait(v_cleared(), 0);\n", "",
+     SM90_PACKED_SCHEDULES),
+    ("one arrival says cleared", SM90, "ptx::mbarrier_init(v_cleared(), kClearingThreads);",
+     "ptx::mbarrier_init(v_cleared(), 1);", SM90_PACKED_SCHEDULES),
+    ("rows cleared before they come", SM90, "    ptx::mbarrier_wait(v_full(0), 0);\n", "", SM90_PACKED_SCHEDULES),
+    ("Q of a packed sequence from the first row on", SM90, "q_full(), sequence.first_q,", "q_full(), 0,", SM90_PACKED),
+    ("K of a packed sequence from the first row on", SM90,
+     "params.k_map, k_full(slot),\n                                                sequence.first_k, key",
+     "params.k_map, k_full(slot), 0, key", SM90_PACKED),
+    ("V of a packed sequence from the first row on", SM90,
+     "params.v_map, v_full(slot),\n                                               sequence.first_k, key",
+     "params.v_map, v_full(slot), 0, key", SM90_PACKED),
+    ("rows of a packed neighbour stored", SM90, "const bool exists = query < own.seqlen_q;",
+     "const bool exists = query < forward.seqlen_q;", SM90_PACKED),
+    ("out of a packed sequence from the first row on", SM90, "work.head * strides.head + own.first_q * strides.row",
+     "work.head * strides.head", SM90_PACKED),
+    ("lse of packed rows misplaced", SEQUENCE, "* params.total_q + sequence.first_q", "* params.total_q", SM90_PACKED),
+    ("lengths not aligned", SEQUENCE, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", SM90_PACKED),
 ]
 
 SM80 = "attention/forward_sm80.cuh"
 SERVING = [
-    ("keys of a sequence from the first row on", SM80, "first_k = params.cu_seqlens_k[batch];", "first_k = 0;",
+    ("keys of a sequence from the first row on", SEQUENCE, "first_k = params.cu_seqlens_k[batch];", "first_k = 0;",
      "Varlen/*"),
-    ("lengths not aligned", SM80, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", "Varlen/*"),
-    ("lse of packed rows misplaced", SM80, "* params.total_q + sequence.first_q", "* params.total_q", "Varlen/*"),
+    ("lengths not aligned", SEQUENCE, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", "Varlen/*"),
+    ("lse of packed rows misplaced", SEQUENCE, "* params.total_q + sequence.first_q", "* params.total_q", "Varlen/*"),
     ("every key in the first page", "attention/tile.cuh", "page_table[tensor_row / kPageSize]", "page_table[0]",
      "Paged/*"),
-    ("keys beyond those used", SM80, "seqlen_k = params.seqused_k[batch];", "seqlen_k = params.seqused_k[batch] + 1;",
-     "Paged/*"),
+    ("keys beyond those used", SEQUENCE, "seqlen_k = params.seqused_k[batch];",
+     "seqlen_k = params.seqused_k[batch] + 1;", "Paged/*"),
     ("a tile in two parts", SM80, "begin + count < tiles.end ? begin + count : tiles.end",
      "begin + count + 1 < tiles.end ? begin + count + 1 : tiles.end", "Splits/*:ServingSplits*"),
     ("parts not weighted", SM80, "out += weight * params.partial_out", "out += params.partial_out",

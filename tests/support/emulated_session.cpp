@@ -52,6 +52,21 @@ ScopedEmulatorSettings::ScopedEmulatorSettings(const EmulatorSettings& settings)
 
 ScopedEmulatorSettings::~ScopedEmulatorSettings() { apply({}); }
 
+std::vector<ScheduleCase> watched_schedules(int num_random) {
+  constexpr TwEmulatorObservers kFull = TW_EMULATOR_OBSERVERS_FULL;
+  std::vector<ScheduleCase> cases = {
+      {"eager", {.observers = kFull}},
+      {"lazy", {.schedule = TW_EMULATOR_SCHEDULE_LAZY, .observers = kFull}}};
+  for (int seed = 1; seed <= num_random; ++seed) {
+    cases.push_back({fmt::format("random{}", seed),
+                     {.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
+                      .seed = static_cast<uint64_t>(seed),
+                      .observers = kFull,
+                      .host_threads = seed % 2 == 0 ? 2 : 1}});
+  }
+  return cases;
+}
+
 uint64_t executed_instructions(const std::string& opcode) {
   const auto get = lookup<TwEmulatorGetCountersFn>("twEmulatorGetCounters");
   size_t count = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tilewright/emulator.h"
 #include "tilewright/session.h"
@@ -30,6 +31,15 @@ class ScopedEmulatorSettings {
   ScopedEmulatorSettings(const ScopedEmulatorSettings&) = delete;
   ScopedEmulatorSettings& operator=(const ScopedEmulatorSettings&) = delete;
 };
+
+struct ScheduleCase {
+  std::string name;
+  EmulatorSettings settings;
+};
+
+// Every order in which blocks, warps and copies may come, with all observers: eager, lazy, and
+// random from the seeds 1 to `num_random`, every other one on two host threads.
+std::vector<ScheduleCase> watched_schedules(int num_random);
 
 // Warp instructions of an opcode ("mma.sync") executed since the last reset.
 uint64_t executed_instructions(const std::string& opcode);

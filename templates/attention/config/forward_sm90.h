@@ -16,6 +16,7 @@ struct ForwardSm90Config {
   int head_dim_qk = 128;
   int head_dim_v = 128;
   bool row_range = false;       // keys of a query row are one interval (causal, window)
+  bool varlen = false;          // packed sequences: lengths and rows come from cu_seqlens
   bool softcap = false;         // scores pass through cap * tanh(s / cap)
   int consumer_warpgroups = 2;  // each computes 64 query rows of the block
   int tile_n = 128;             // keys of a step
@@ -42,8 +43,8 @@ struct ForwardSm90Config {
   constexpr int k_offset() const { return q_bytes(); }
   constexpr int v_offset() const { return k_offset() + stages * k_bytes(); }
   constexpr int barrier_offset() const { return v_offset() + stages * v_bytes(); }
-  // Q full; K full, K empty, V full, V empty of every stage.
-  constexpr int num_barriers() const { return 1 + 4 * stages; }
+  // Q full; K full, K empty, V full, V empty of every stage; varlen: V cleared.
+  constexpr int num_barriers() const { return 1 + 4 * stages + (varlen ? 1 : 0); }
   // Dynamic shared memory of a block.
   constexpr int shared_bytes() const { return barrier_offset() + 8 * num_barriers(); }
   constexpr bool operator==(const ForwardSm90Config&) const = default;
@@ -55,6 +56,7 @@ struct ForwardSm90Config {
     f("head_dim_qk", self.head_dim_qk);
     f("head_dim_v", self.head_dim_v);
     f("row_range", self.row_range);
+    f("varlen", self.varlen);
     f("softcap", self.softcap);
     f("consumer_warpgroups", self.consumer_warpgroups);
     f("tile_n", self.tile_n);

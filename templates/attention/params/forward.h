@@ -46,7 +46,7 @@ struct ForwardParams {
   int section_size;
   int num_batch_heads;  // batch * num_heads_q
   int num_splits;
-  int total_q;  // rows of packed tensors
+  int total_q, total_k;  // rows of packed tensors; total_k not of paged keys
   // Base-2 exponent of a weight = scale_log2 * t, where t is q·k, or tanh(tanh_scale * q·k) with
   // softcap. scale_log2 > 0.
   float scale_log2;
