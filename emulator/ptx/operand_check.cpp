@@ -30,7 +30,7 @@ constexpr ConstantRange kRanges[] = {
     {Opcode::kCpAsyncWaitGroup, 0, 0, std::numeric_limits<int32_t>::max()},
     {Opcode::kWgmmaWaitGroup, 0, 0, std::numeric_limits<int32_t>::max()},
     {Opcode::kFenceProxyTensormap, 1, 128, 128},
-    {Opcode::kLop3, 4, 0, 256},
+    {Opcode::kLop3, 4, 0, 255},
     {Opcode::kTensormapCpFenceproxy, 2, 128, 128},
     {Opcode::kWgmmaMmaAsync, 3, 0, 1},
     {Opcode::kWgmmaMmaAsync, 4, -1, 1},

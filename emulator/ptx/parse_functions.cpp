@@ -139,11 +139,18 @@ bool Parser::place_entry_parameters(Function& function) {
   return true;
 }
 
+// Zero stands for a directive that is not there, and has no other meaning.
+bool Parser::expect_positive(uint32_t& value) {
+  const LexToken where = token_;
+  if (!expect_uint32(value, "a number")) return false;
+  return value > 0 || fail_at(where, "expected a number above 0");
+}
+
 bool Parser::parse_dim3(Dim3& dim) {
   dim = {1, 1, 1};
-  if (!expect_uint32(dim.x, "a number")) return false;
-  if (accept(",") && !expect_uint32(dim.y, "a number")) return false;
-  if (accept(",") && !expect_uint32(dim.z, "a number")) return false;
+  if (!expect_positive(dim.x)) return false;
+  if (accept(",") && !expect_positive(dim.y)) return false;
+  if (accept(",") && !expect_positive(dim.z)) return false;
   return true;
 }
 
@@ -167,11 +174,11 @@ bool Parser::parse_performance(Function& function) {
     } else if (name == ".reqnctapercluster") {
       good = parse_dim3(performance.reqnctapercluster);
     } else if (name == ".minnctapersm") {
-      good = expect_uint32(performance.minnctapersm, "a number");
+      good = expect_positive(performance.minnctapersm);
     } else if (name == ".maxnctapersm") {
       good = expect_uint32(ignored, "a number");
     } else if (name == ".maxnreg") {
-      good = expect_uint32(performance.maxnreg, "a number");
+      good = expect_positive(performance.maxnreg);
     } else if (name == ".maxclusterrank") {
       good = expect_uint32(performance.maxclusterrank, "a number");
     } else if (name == ".explicitcluster") {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "emulator/ptx/parser_state.h"
+#include "emulator/ptx/targets.h"
 
 namespace tilewright::emulator::ptx {
 namespace {
@@ -130,6 +131,12 @@ bool Parser::parse_target() {
   target.has_suffix = suffix == "a" || suffix == "f";
   if (error != std::errc() || !(suffix.empty() || target.has_suffix)) {
     return fail("expected a target such as sm_90a, found {}", describe_token());
+  }
+  const std::optional<PtxVersion> first = first_version(text);
+  if (!first) return fail("'{}' is not a target", text);
+  if (PtxVersion{module_.version_major, module_.version_minor} < *first) {
+    return fail(".version {}.{} does not know the target {}, which came with {}.{}",
+                module_.version_major, module_.version_minor, text, first->major, first->minor);
   }
   advance();
   std::string_view option;

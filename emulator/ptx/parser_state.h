@@ -120,6 +120,7 @@ class Parser {
   bool parse_parameter(Param& param, Function& function);
   bool place_entry_parameters(Function& function);
   bool parse_performance(Function& function);
+  bool expect_positive(uint32_t& value);
   bool parse_dim3(Dim3& dim);
   bool add_function(FunctionHeader& header, uint32_t& index);
   bool parse_body();

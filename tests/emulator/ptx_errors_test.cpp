@@ -56,6 +56,9 @@ TEST(PtxErrors, Operands) {
 
 TEST(PtxErrors, Constants) {
   EXPECT_THAT(body_error("bar.sync 16;"), HasSubstr("operand 1 is 16, allowed are 0 to 15"));
+  EXPECT_THAT(body_error("lop3.b32 %r1, %r1, %r2, %r3, 256;"),
+              HasSubstr("operand 5 is 256, allowed are 0 to 255"));
+  EXPECT_TRUE(parse(entry_text("lop3.b32 %r1, %r1, %r2, %r3, 255;")).ok());
   EXPECT_THAT(body_error("setmaxnreg.inc.sync.aligned.u32 30;"), HasSubstr("30 registers"));
   EXPECT_THAT(body_error("cp.async.cg.shared.global [%r1], [%d1], 8;"), HasSubstr("8 bytes"));
   EXPECT_THAT(body_error("cp.async.wait_group %r1;"), HasSubstr("integer constant"));
@@ -84,6 +87,28 @@ TEST(PtxErrors, Targets) {
   EXPECT_THAT(error_of(".version 8.0\n.target sm_80\n.entry k() { .reg .b32 r; "
                        "ld.shared::cluster.u32 r, [0]; }"),
               HasSubstr("needs sm_90,"));
+  EXPECT_THAT(error_of(".version 9.0\n.target sm_85\n"),
+              StartsWith("2:9: 'sm_85' is not a target"));
+  EXPECT_THAT(error_of(".version 9.0\n.target sm_80a\n"), HasSubstr("'sm_80a' is not a target"));
+  EXPECT_THAT(error_of(".version 7.7\n.target sm_90\n"),
+              HasSubstr(".version 7.7 does not know the target sm_90, which came with 7.8"));
+  EXPECT_TRUE(parse(".version 7.8\n.target sm_90\n").ok());
+  EXPECT_TRUE(parse(".version 9.1\n.target sm_20\n").ok()) << "old targets stay";
+}
+
+TEST(PtxErrors, DirectivesOfZero) {
+  const auto kernel = [](const std::string& directive) {
+    return std::string(kHeader) + ".entry k() " + directive + " { ret; }";
+  };
+  for (const char* name :
+       {".maxntid", ".reqntid", ".reqnctapercluster", ".minnctapersm", ".maxnreg"}) {
+    EXPECT_THAT(error_of(kernel(std::string(name) + " 0")), HasSubstr("a number above 0")) << name;
+    EXPECT_TRUE(parse(kernel(std::string(name) + " 8")).ok()) << name;
+  }
+  for (const char* name : {".maxntid", ".reqntid", ".reqnctapercluster"}) {
+    EXPECT_THAT(error_of(kernel(std::string(name) + " 2, 0")), HasSubstr("above 0")) << name;
+    EXPECT_THAT(error_of(kernel(std::string(name) + " 2, 1, 0")), HasSubstr("above 0")) << name;
+  }
 }
 
 TEST(PtxErrors, ModuleLevel) {
