@@ -19,6 +19,7 @@ ExpectedTensor expected_tensor(std::vector<double> value, std::vector<float> pla
   tensor.magnitude.assign(value.size(), 0.0);
   tensor.bound.assign(value.size(), 0.0);
   tensor.typical.assign(value.size(), 0.0);
+  tensor.uncertain.assign(value.size(), 0);
   tensor.value = std::move(value);
   tensor.plain = std::move(plain);
   return tensor;
@@ -37,6 +38,7 @@ void note_element(double error, double bound, size_t index, Comparison& comparis
 
 void note_not_finite(std::string_view what, std::string_view why, size_t index,
                      Comparison& comparison) {
+  comparison.comparable = false;
   comparison.max_error = kInfinity;
   comparison.worst_ratio = kInfinity;
   if (!comparison.detail.empty()) return;
@@ -49,7 +51,7 @@ Comparison compare(std::span<const float> actual, const ExpectedTensor& expected
   const size_t count = expected.value.size();
   TW_CHECK(actual.size() == count && expected.bound.size() == count &&
                expected.magnitude.size() == count && expected.typical.size() == count &&
-               expected.plain.size() == count,
+               expected.plain.size() == count && expected.uncertain.size() == count,
            "the result has {} elements, the reference {}", actual.size(), count);
   Comparison comparison;
   double largest = 0.0, typical = 0.0, sum = 0.0;
@@ -63,10 +65,13 @@ Comparison compare(std::span<const float> actual, const ExpectedTensor& expected
       continue;
     }
     if (!std::isfinite(expected.plain[i])) {
-      note_not_finite("the plain computation", "intermediate values are too large", i, comparison);
+      note_not_finite(kPlainComputation, kTooLarge, i, comparison);
       continue;
     }
-    if (expected.bound[i] > expected.magnitude[i] + underflow(dtype)) ++comparison.capped_elements;
+    if (expected.uncertain[i] != 0 &&
+        expected.bound[i] > expected.magnitude[i] + underflow(dtype)) {
+      ++comparison.capped_elements;
+    }
     largest = std::max(largest, std::fabs(expected.value[i]));
     typical = std::max(typical, expected.typical[i]);
     const double difference = double{actual[i]} - expected.value[i];

@@ -85,7 +85,7 @@ Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
       continue;
     }
     if (!std::isfinite(same_precision[i])) {
-      note_not_finite("the plain computation", "scores are too large for fp32", i, comparison);
+      note_not_finite(kPlainComputation, kTooLarge, i, comparison);
       continue;
     }
     if (capped) ++comparison.capped_elements;

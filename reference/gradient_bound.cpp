@@ -52,6 +52,7 @@ class Bounds {
     const auto width_qk = static_cast<size_t>(sizes_.head_dim_qk);
     const auto width_v = static_cast<size_t>(sizes_.head_dim_v);
     const double scale = std::fabs(parameters_.scale);
+    const bool uncertain = errors.weight >= 1.0;
     // D's error moves all terms of the row the same way: of dQ, their sum with signs.
     std::vector<double> weighted_k(static_cast<size_t>(sizes_.head_dim_qk), 0.0);
     for (size_t i = 0; i < terms.scores.keys.size(); ++i) {
@@ -70,7 +71,12 @@ class Bounds {
            0.5 * epsilon(dtype_) * p},
           {dout, width_v}, expected_.dv, at.v(row, key));
       for (size_t c = 0; c < width_qk; ++c) weighted_k[c] += delta_usual * double{k[c]};
+      if (uncertain) {
+        mark(expected_.dk, at.k(row, key), width_qk);
+        mark(expected_.dv, at.v(row, key), width_v);
+      }
     }
+    if (uncertain) mark(expected_.dq, at.q(row), width_qk);
     for (size_t c = 0; c < width_qk; ++c) {
       expected_.dq.typical[at.q(row) + c] += weighted_k[c] * weighted_k[c];
     }
@@ -149,6 +155,10 @@ class Bounds {
       tensor.bound[offset + c] += term.error * factor;
       tensor.typical[offset + c] += term.usual * factor * term.usual * factor;
     }
+  }
+
+  static void mark(ExpectedTensor& tensor, size_t offset, size_t count) {
+    std::fill_n(tensor.uncertain.begin() + static_cast<ptrdiff_t>(offset), count, uint8_t{1});
   }
 
   // The sum itself, the scale (two roundings in fp32) and the result's rounding.

@@ -163,6 +163,7 @@ class LinearBounds {
                                           : std::numeric_limits<double>::infinity();
       const double before = quotient + 4.0 * kFloatRounding * (out + quotient);
       expected_.out.magnitude[i] = magnitude / z;
+      expected_.out.uncertain[i] = growth() >= 1.0 ? 1 : 0;
       expected_.out.bound[i] = before + half_ulp_ * (out + before) + tiny;
       expected_.out.typical[i] = usual[c];
     }
@@ -209,6 +210,7 @@ class LinearBounds {
     const auto keys = static_cast<double>(sums.keys);
     const auto set = [&](ExpectedTensor& tensor, size_t i, double magnitude, double tiny_error) {
       tensor.magnitude[i] = magnitude;
+      tensor.uncertain[i] = one_feature >= 1.0 ? 1 : 0;
       tensor.bound[i] = (one_feature * (1.0 + sum_error) + sum_error) * magnitude + tiny_error +
                         underflow(Dtype::kFloat32);
       tensor.typical[i] = std::sqrt(tensor.typical[i]) + sum_error * magnitude;

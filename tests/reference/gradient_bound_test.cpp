@@ -232,6 +232,20 @@ TEST_P(GradientBound, AnInputThatIsNotFiniteCertifiesNothing) {
   }
 }
 
+// "The bound proves nothing" is said of large scores, not of sums whose terms vanish: a row that
+// sees one key has a dQ of exactly 0.
+TEST_P(GradientBound, OnlyLargeScoresMakeItProveNothing) {
+  const auto capped = [&](const std::string& text) {
+    make(text, 6);
+    return compare(expected_.dq.plain, expected_.dq, GetParam()).capped_elements +
+           compare(expected_.dk.plain, expected_.dk, GetParam()).capped_elements +
+           compare(expected_.dv.plain, expected_.dv, GetParam()).capped_elements;
+  };
+  EXPECT_EQ(capped("backward b1 hq1 hkv1 q9 k9 qk8 v8 fp16 causal"), 0);
+  EXPECT_EQ(capped("backward b1 hq2 hkv1 q1 k1 qk8 v8 fp16"), 0);
+  EXPECT_GT(capped("backward b1 hq1 hkv1 q9 k9 qk8 v8 fp16 causal scale=1e7"), 0);
+}
+
 // Scores of 1e8: fp32 cannot tell neighbours apart, and nothing is certified.
 TEST_P(GradientBound, LargeScoresCertifyNothing) {
   make("backward b1 hq1 hkv1 q9 k9 qk8 v8 fp16 scale=1e8", 4);
