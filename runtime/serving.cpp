@@ -56,6 +56,12 @@ Status check_cu_seqlens(std::string_view name, std::span<const int32_t> cu_seqle
 
 Status check_pages(std::span<const int32_t> block_table, int64_t table_width,
                    std::span<const int32_t> seqused_k, int64_t page_size, int64_t num_pages) {
+  const auto width = static_cast<size_t>(table_width);
+  if (width > 0 && block_table.size() / width < seqused_k.size()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "block_table has {} entries, {} sequences of {} pages need {}",
+                      block_table.size(), seqused_k.size(), width, seqused_k.size() * width);
+  }
   for (size_t batch = 0; batch < seqused_k.size(); ++batch) {
     const int64_t keys = seqused_k[batch];
     if (keys < 0 || keys > table_width * page_size) {
@@ -64,11 +70,11 @@ Status check_pages(std::span<const int32_t> block_table, int64_t table_width,
                         table_width * page_size);
     }
     for (int64_t page = 0; page < ceil_div(keys, page_size); ++page) {
-      const size_t at = batch * static_cast<size_t>(table_width) + static_cast<size_t>(page);
-      if (at >= block_table.size() || block_table[at] < 0 || block_table[at] >= num_pages) {
+      const int32_t entry = block_table[batch * width + static_cast<size_t>(page)];
+      if (entry < 0 || entry >= num_pages) {
         return make_error(ErrorCode::kInvalidArgument,
-                          "block_table[{}, {}] = {}, the cache has {} pages", batch, page,
-                          at < block_table.size() ? block_table[at] : -1, num_pages);
+                          "block_table[{}, {}] = {}, the cache has {} pages", batch, page, entry,
+                          num_pages);
       }
     }
   }

@@ -49,6 +49,8 @@ TEST(Pages, FaultsNameEntryAndValue) {
   EXPECT_EQ(check({4, 0, 3, 99}, {32, 16}), "") << "entries beyond the keys are not looked at";
   EXPECT_THAT(check({4, 0, 3, 99}, {32, 17}), HasSubstr("block_table[1, 1] = 99"));
   EXPECT_THAT(check({-1, 0}, {1}), HasSubstr("block_table[0, 0] = -1"));
+  EXPECT_THAT(check({4, 0, 3}, {16, 1}),
+              HasSubstr("block_table has 3 entries, 2 sequences of 2 pages need 4"));
   EXPECT_THAT(check({4, 0}, {33}), HasSubstr("seqused_k[0] = 33"));
   EXPECT_THAT(check({4, 0}, {-1}), HasSubstr("seqused_k[0] = -1"));
 }
