@@ -32,7 +32,6 @@ bool needs_tile_list(const Problem& problem);
 // not). Only for problems that need no tile list.
 bool has_row_bounds(const Problem& problem);
 
-// Only for problems that need no tile list.
 // The bounds of a problem whose lengths differ from sequence to sequence: a key of row i lies at
 // offset − left <= j − i <= min(offset + aligned_right, right), with offset = seqlen_k − seqlen_q.
 struct AlignedInterval {
@@ -40,6 +39,7 @@ struct AlignedInterval {
 };
 AlignedInterval aligned_interval(const Problem& problem);
 
+// Only for problems that need no tile list.
 RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k);
 
 // The masks that a family takes: those that leave each row one interval of keys (causal, windows),
