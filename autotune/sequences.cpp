@@ -247,10 +247,17 @@ Status check_sequences(const Problem& problem, const TrialTensors& inputs, const
   return check_cu_seqlens("cu_seqlens_k", inputs.cu_seqlens_k, inputs.total_k, shape.seqlen_k);
 }
 
-void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape) {
+Shape trial_shape(const Problem& problem, const reference::Sizes& sizes,
+                  const TrialTensors& inputs) {
+  Shape shape = {.batch = sizes.batch,
+                 .seqlen_q = sizes.seqlen_q,
+                 .seqlen_k = sizes.seqlen_k,
+                 .num_heads_q = sizes.num_heads_q,
+                 .num_heads_kv = sizes.num_heads_kv};
   if (problem.varlen) shape.total_q = inputs.total_q;
   if (problem.varlen && !problem.page_size) shape.total_k = inputs.total_k;
   if (problem.page_size) shape.num_pages = inputs.num_pages;
+  return shape;
 }
 
 Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes& sizes,

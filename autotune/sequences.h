@@ -22,8 +22,10 @@ TrialTensors random_sequences(const Problem& problem, const reference::Sizes& si
 // What a caller must see to before a launch: prefix sums and pages that fit the tensors.
 Status check_sequences(const Problem& problem, const TrialTensors& inputs, const Shape& shape);
 
-// The plan's shape of such inputs: totals and pages.
-void set_totals(const Problem& problem, const TrialTensors& inputs, Shape& shape);
+// The shape of a launch on such inputs, or on any other, with totals and pages where there are
+// some.
+Shape trial_shape(const Problem& problem, const reference::Sizes& sizes,
+                  const TrialTensors& inputs);
 
 Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes& sizes,
                                  const TrialTensors& inputs, const TrialOutputs& outputs);

@@ -347,13 +347,8 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                                const TrialOptions& options) {
   const Problem& problem = kernel.problem();
   TrialOutputs outputs;
-  Shape shape = {.batch = sizes.batch,
-                 .seqlen_q = sizes.seqlen_q,
-                 .seqlen_k = sizes.seqlen_k,
-                 .num_heads_q = sizes.num_heads_q,
-                 .num_heads_kv = sizes.num_heads_kv};
+  const Shape shape = trial_shape(problem, sizes, inputs);
   TW_TRY(check_sequences(problem, inputs, shape));
-  set_totals(problem, inputs, shape);
   TW_ASSIGN(outputs.plan, kernel.plan(shape));
   std::vector<PlacedArgument> arguments;
   for (const TensorRequirement& requirement : outputs.plan.tensors) {

@@ -67,7 +67,7 @@ void ArgumentParser::integer(std::string_view name, std::string_view placeholder
 }
 
 void ArgumentParser::unsigned_integer(std::string_view name, std::string_view placeholder,
-                                      std::string_view help, uint64_t& target) {
+                                      std::string_view help, std::optional<uint64_t>& target) {
   add(name, placeholder, help, [=, &target](std::string_view value) -> Status {
     const Result<uint64_t> number = parse_uint(value);
     if (!number.ok()) {

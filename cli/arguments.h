@@ -30,7 +30,7 @@ class ArgumentParser {
   void integer(std::string_view name, std::string_view placeholder, std::string_view help,
                int64_t least, int64_t most, int64_t& target);
   void unsigned_integer(std::string_view name, std::string_view placeholder, std::string_view help,
-                        uint64_t& target);
+                        std::optional<uint64_t>& target);
   void choice(std::string_view name, std::initializer_list<std::string_view> words,
               std::string_view help, std::string& target);
   // The flag `name`, added before, takes its value from this environment variable if it is not

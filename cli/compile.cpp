@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/console.h"
+#include "cli/output_files.h"
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
@@ -61,57 +62,52 @@ Result<Compiled> compile(const CompileFlags& flags) {
 }
 
 // Of the CUDA source: there is no binary to report on.
-void print_plan(const Compiled& compiled, bool json) {
-  const std::string config = to_string(compiled.choice.config);
-  if (json) {
-    print_json(Json::object({{"problem", compiled.problem.to_string()},
-                             {"target", compiled.arch.target()},
-                             {"config", config},
-                             {"provenance", compiled.choice.provenance}}));
-    return;
-  }
-  Table table;
-  table.row({"problem", compiled.problem.to_string()});
-  table.row({"target", compiled.arch.target()});
-  table.row({"config", fmt::format("{} ({})", config, compiled.choice.provenance)});
-  print_text(table.text());
+Json plan_json(const Compiled& compiled) {
+  return Json::object({{"problem", compiled.problem.to_string()},
+                       {"target", compiled.arch.target()},
+                       {"config", to_string(compiled.choice.config)},
+                       {"provenance", compiled.choice.provenance}});
 }
 
-void print_report(const Compiled& compiled, bool json) {
-  if (compiled.result.binary == nullptr) return print_plan(compiled, json);
+Json report_json(const Compiled& compiled) {
+  if (compiled.result.binary == nullptr) return plan_json(compiled);
   const Binary& binary = *compiled.result.binary;
   const std::vector<EntryPoint> entries =
       family_of(compiled.choice.config).entries(compiled.choice.config);
-  if (json) {
-    Json report = Json::object({{"problem", compiled.problem.to_string()},
-                                {"target", binary.target},
-                                {"config", to_string(compiled.choice.config)},
-                                {"provenance", compiled.choice.provenance},
-                                {"key", binary.key},
-                                {"origin", origin_name(compiled.result.origin)},
-                                {"compiler", binary.code.compiler_version},
-                                {"compile_seconds", binary.code.seconds}});
-    Json entry_list = Json::array();
-    for (size_t i = 0; i < entries.size(); ++i) {
-      Json entry = resources_json(binary.code.resources.at(i));
-      entry.set("name", entries[i].name);
-      entry.set("dynamic_shared_bytes", entries[i].shared_bytes);
-      entry_list.push(std::move(entry));
-    }
-    report.set("entries", std::move(entry_list));
-    report.set("ptx_bytes", binary.code.ptx.size());
-    report.set("cubin_bytes", binary.code.cubin.size());
-    print_json(report);
-    return;
+  Json report = Json::object({{"problem", compiled.problem.to_string()},
+                              {"target", binary.target},
+                              {"config", to_string(compiled.choice.config)},
+                              {"provenance", compiled.choice.provenance},
+                              {"key", binary.key},
+                              {"origin", origin_name(compiled.result.origin)},
+                              {"compiler", binary.code.compiler_version},
+                              {"compile_seconds", binary.code.seconds}});
+  Json entry_list = Json::array();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Json entry = resources_json(binary.code.resources.at(i));
+    entry.set("name", entries[i].name);
+    entry.set("dynamic_shared_bytes", entries[i].shared_bytes);
+    entry_list.push(std::move(entry));
   }
+  report.set("entries", std::move(entry_list));
+  report.set("ptx_bytes", binary.code.ptx.size());
+  report.set("cubin_bytes", binary.code.cubin.size());
+  return report;
+}
+
+std::string report_text(const Compiled& compiled) {
+  Table table;
+  table.row({"problem", compiled.problem.to_string()});
+  table.row({"target", compiled.arch.target()});
+  table.row({"config", fmt::format("{} ({})", to_string(compiled.choice.config),
+                                   compiled.choice.provenance)});
+  if (compiled.result.binary == nullptr) return table.text();
+  const Binary& binary = *compiled.result.binary;
+  const std::vector<EntryPoint> entries =
+      family_of(compiled.choice.config).entries(compiled.choice.config);
   const auto known = [](int64_t value) {
     return value < 0 ? std::string("unknown") : fmt::to_string(value);
   };
-  Table table;
-  table.row({"problem", compiled.problem.to_string()});
-  table.row({"target", binary.target});
-  table.row({"config", fmt::format("{} ({})", to_string(compiled.choice.config),
-                                   compiled.choice.provenance)});
   for (size_t i = 0; i < entries.size(); ++i) {
     const KernelResources& resources = binary.code.resources.at(i);
     table.row({"entry", entries[i].name});
@@ -128,22 +124,47 @@ void print_report(const Compiled& compiled, bool json) {
                                          ? ""
                                          : "; found in the cache, 0 compiles")});
   table.row({"key", binary.key});
-  print_text(table.text());
+  return table.text();
 }
 
-Status emit_artifact(const Compiled& compiled, const CompileFlags& flags) {
-  const auto artifact = [&]() -> std::string {
-    if (flags.emit == "cuda") return emit(compiled.problem, compiled.choice.config).text;
-    const auto& code = compiled.result.binary->code;
-    return flags.emit == "ptx" ? code.ptx : flags.emit == "log" ? code.log : code.cubin;
-  };
-  const std::string bytes = artifact();
-  if (!flags.out.empty()) return write_file_atomically(flags.out, bytes);
-  if (flags.emit == "cubin" && ::isatty(STDOUT_FILENO) != 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "a cubin is binary: name a file with --out, or redirect the output");
+std::string artifact(const Compiled& compiled, const std::string& kind) {
+  if (kind == "cuda") return emit(compiled.problem, compiled.choice.config).text;
+  const CompiledCode& code = compiled.result.binary->code;
+  return kind == "ptx" ? code.ptx : kind == "log" ? code.log : code.cubin;
+}
+
+// What no run could print, before anything is compiled.
+Status check_emit(const CompileFlags& flags) {
+  if (!flags.out.empty() && flags.emit.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--out needs --emit: which artifact?");
   }
-  print_text(bytes);
+  TW_TRY(check_outputs({{"--out", flags.out}}, {}));
+  if (flags.emit != "cubin" || !flags.out.empty()) return {};
+  if (flags.common.json) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "a cubin is binary, which JSON does not hold: name a file with --out");
+  }
+  if (::isatty(STDOUT_FILENO) == 0) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "a cubin is binary: name a file with --out, or redirect the output");
+}
+
+// The report; or the artifact alone, unless it goes to a file; or in JSON both.
+Status print(const Compiled& compiled, const CompileFlags& flags) {
+  const bool emits = !flags.emit.empty();
+  if (!flags.out.empty()) {
+    TW_TRY(write_file_atomically(flags.out, artifact(compiled, flags.emit)));
+  }
+  if (flags.common.json) {
+    Json report = report_json(compiled);
+    if (!flags.out.empty()) report.set("out", flags.out);
+    if (emits && flags.out.empty()) report.set(flags.emit, artifact(compiled, flags.emit));
+    print_json(report);
+  } else if (emits && flags.out.empty()) {
+    print_text(artifact(compiled, flags.emit));
+  } else {
+    print_text(report_text(compiled));
+  }
   return {};
 }
 
@@ -160,8 +181,8 @@ int run_compile(Words words) {
   parser.text("arch", "TARGET", "sm_80, sm_86, sm_89, sm_90, sm_90a; default: the device's",
               flags.arch);
   parser.text("config", "TEXT", "this config instead of the chosen one", flags.config);
-  parser.choice("emit", {"cuda", "ptx", "cubin", "log"}, "print the artifact, not the report",
-                flags.emit);
+  parser.choice("emit", {"cuda", "ptx", "cubin", "log"},
+                "print the artifact, not the report; with --json both", flags.emit);
   parser.text("out", "FILE", "write the artifact here", flags.out);
   add_device_flag(parser, flags.common);
   add_json_flag(parser, flags.common);
@@ -173,17 +194,12 @@ int run_compile(Words words) {
   const auto fail = [&](const Error& error) {
     return report_error("compile", error, flags.common.json);
   };
-  if (!flags.out.empty() && flags.emit.empty()) {
-    return fail(make_error(ErrorCode::kInvalidArgument, "--out needs --emit: which artifact?"));
-  }
+  const Status possible = check_emit(flags);
+  if (!possible.ok()) return fail(possible.error());
   const Result<Compiled> compiled = compile(flags);
   if (!compiled.ok()) return fail(compiled.error());
-  if (!flags.emit.empty()) {
-    const Status status = emit_artifact(*compiled, flags);
-    if (!status.ok()) return fail(status.error());
-    if (flags.out.empty()) return kSuccess;
-  }
-  print_report(*compiled, flags.common.json);
+  const Status printed = print(*compiled, flags);
+  if (!printed.ok()) return fail(printed.error());
   return kSuccess;
 }
 

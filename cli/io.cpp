@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/io_report.h"
+#include "cli/output_files.h"
 #include "core/arch.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -237,7 +238,10 @@ Result<Json> answer(const IoFlags& flags) {
   }
   if (find_profile(flags.fast_memory).ok()) return print_device(flags, asked, flags.fast_memory);
   TW_ASSIGN(const MemoryRange range, parse_memory_range(flags.fast_memory, asked.element_bytes));
-  if (range.is_sweep()) return print_sweep(flags, asked, range);
+  if (range.is_sweep()) {
+    TW_TRY(check_outputs({{"--svg", flags.svg}}, {}));
+    return print_sweep(flags, asked, range);
+  }
   if (!flags.svg.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "--svg draws a sweep, as in 8KiB..1MiB");
   }

@@ -1,11 +1,10 @@
 #include "cli/mask_input.h"
 
-#include <cstring>
 #include <string_view>
 
+#include "cli/npy_values.h"
 #include "core/check.h"
 #include "core/find_mask.h"
-#include "core/npy.h"
 
 namespace tilewright::cli {
 namespace {
@@ -15,7 +14,7 @@ Status read_blocks(const std::string& path, RunInput& input) {
   const int64_t size = find_mask<BlocksMask>(input.problem)->size;
   const auto count = [&](int64_t length) { return (length + size - 1) / size; };
   const int64_t rows = count(input.sizes.seqlen_q), columns = count(input.sizes.seqlen_k);
-  TW_ASSIGN(const NpyArray array, read_npy(path));
+  TW_ASSIGN(const NpyArray array, read_input_file(path));
   if (array.type != NpyType::kUint8) return wrong_file(path, "type", "is not uint8");
   std::vector<int64_t> shape = array.shape;
   if (shape.size() == 2) shape.insert(shape.begin(), {1, 1});
@@ -35,17 +34,15 @@ Status read_blocks(const std::string& path, RunInput& input) {
 
 Status read_documents(const std::string& path, RunInput& input) {
   const reference::Sizes& sizes = input.sizes;
-  TW_ASSIGN(const NpyArray array, read_npy(path));
+  TW_ASSIGN(const NpyArray array, read_input_file(path));
   if (array.type != NpyType::kInt32) return wrong_file(path, "type", "is not int32");
   if (array.shape != std::vector<int64_t>{sizes.batch, sizes.seqlen_k}) {
     return wrong_file(path, "shape",
                       fmt::format("[{}] is not [{}, {}], the batch and the keys",
                                   fmt::join(array.shape, ", "), sizes.batch, sizes.seqlen_k));
   }
-  std::vector<int32_t>& ids = input.tensors.documents_k;
-  ids.resize(static_cast<size_t>(array.num_elements()));
-  std::memcpy(ids.data(), array.data.data(), array.data.size());
-  input.tensors.documents_q = query_documents(sizes, ids);
+  input.tensors.documents_k = integer_values(array);
+  input.tensors.documents_q = query_documents(sizes, input.tensors.documents_k);
   return {};
 }
 

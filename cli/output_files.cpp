@@ -13,18 +13,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Through links, and whether or not they exist.
+// The file that a name stands for once it is written: absolute, and through links, those that lead
+// to nothing yet too. weakly_canonical() leaves both out where a name does not exist.
+fs::path final_path(const fs::path& name) {
+  constexpr int kMostLinks = 40;  // the system's own limit
+  std::error_code error;
+  fs::path path = fs::absolute(name, error);
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links) {
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / target;  // an absolute target stands alone
+  }
+  const fs::path whole = fs::weakly_canonical(path, error);
+  return error ? path.lexically_normal() : whole;
+}
+
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error) && !error) return true;
-  const fs::path whole_a = fs::weakly_canonical(a, error);
-  if (error) return false;
-  const fs::path whole_b = fs::weakly_canonical(b, error);
-  return !error && whole_a == whole_b;
+  return final_path(a) == final_path(b);
 }
 
 Error unwritable(const std::string& path, std::string_view why) {
-  return make_error(ErrorCode::kIoError, "cannot write '{}': {}", path, why);
+  return make_error(ErrorCode::kInvalidArgument, "cannot write '{}': {}", path, why);
 }
 
 Status check_writable(const std::string& path) {

@@ -15,8 +15,8 @@ struct FileFlag {
   std::string path;
 };
 
-// kInvalidArgument if an output is the same file as another or as an input, whatever the spelling;
-// kIoError, which names the path, if it could not be written.
+// kInvalidArgument if an output is the same file as another or as an input, whatever the spelling,
+// or if it could not be written: no such folder, no permission.
 Status check_outputs(const std::vector<FileFlag>& outputs, const std::vector<FileFlag>& inputs);
 
 }  // namespace tilewright::cli

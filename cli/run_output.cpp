@@ -1,71 +1,96 @@
 #include "cli/run_output.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
-#include "cli/run_input.h"
+#include "cli/npy_values.h"
 #include "core/check.h"
+#include "runtime/tensor_check.h"
 
 namespace tilewright::cli {
 namespace {
 
-using Extents = std::array<int64_t, 4>;
-
-// A result with rows of a head dim: its file, its values and where its extents come from.
-struct RowsResult {
+// A result: its name in a launch, its flag and its values.
+struct TensorOutput {
+  std::string_view name, flag;
   std::string OutputFiles::*path;
   std::vector<float> TrialTensors::*values;
-  bool of_keys;   // rows and heads of K and V, else of Q
-  bool of_width;  // the width of V, else of Q and K
 };
 
-constexpr std::array<RowsResult, 4> kRowsResults = {{
-    {&OutputFiles::out, &TrialTensors::out, false, true},
-    {&OutputFiles::dq, &TrialTensors::dq, false, false},
-    {&OutputFiles::dk, &TrialTensors::dk, true, false},
-    {&OutputFiles::dv, &TrialTensors::dv, true, true},
+constexpr std::array<TensorOutput, 7> kOutputs = {{
+    {"out", "--out", &OutputFiles::out, &TrialTensors::out},
+    {"lse", "--lse", &OutputFiles::lse, &TrialTensors::lse},
+    {"dq", "--dq", &OutputFiles::dq, &TrialTensors::dq},
+    {"dk", "--dk", &OutputFiles::dk, &TrialTensors::dk},
+    {"dv", "--dv", &OutputFiles::dv, &TrialTensors::dv},
+    {"state_out", "--state-out", &OutputFiles::state_out, &TrialTensors::state_out},
+    {"normalizer_out", "--normalizer-out", &OutputFiles::normalizer_out,
+     &TrialTensors::normalizer_out},
 }};
 
-Extents extents(const RowsResult& result, const reference::Sizes& sizes) {
-  return {sizes.batch, result.of_keys ? sizes.seqlen_k : sizes.seqlen_q,
-          result.of_keys ? sizes.num_heads_kv : sizes.num_heads_q,
-          result.of_width ? sizes.head_dim_v : sizes.head_dim_qk};
+const TensorRequirement* find_output(const std::vector<TensorRequirement>& tensors,
+                                     std::string_view name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& each) {
+    return each.role == TensorRole::kOutput && each.name == name;
+  });
+  return found == tensors.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
 std::vector<FileFlag> OutputFiles::flags() const {
-  return {{"--out", out}, {"--lse", lse}, {"--dq", dq}, {"--dk", dk}, {"--dv", dv}};
+  std::vector<FileFlag> flags;
+  for (const TensorOutput& output : kOutputs) flags.push_back({output.flag, this->*output.path});
+  return flags;
 }
 
-namespace {
-
-bool computes(Pass pass, std::string_view flag) {
-  if (flag.starts_with("--d")) return pass == Pass::kBackward;
-  const bool linear = pass == Pass::kLinearForward || pass == Pass::kLinearStep;
-  return pass != Pass::kBackward && !(linear && flag == "--lse");
-}
-
-}  // namespace
-
-Status check_pass(Pass pass, const OutputFiles& files) {
-  for (const FileFlag& file : files.flags()) {
-    if (file.path.empty() || computes(pass, file.flag)) continue;
-    return make_error(ErrorCode::kInvalidArgument, "{}: the pass {} does not compute it", file.flag,
-                      to_string(pass));
+Status check_pass(const Problem& problem, const OutputFiles& files) {
+  const std::vector<TensorRequirement> tensors = tensor_requirements(problem, Shape{});
+  for (const TensorOutput& output : kOutputs) {
+    if ((files.*output.path).empty() || find_output(tensors, output.name) != nullptr) continue;
+    return make_error(ErrorCode::kInvalidArgument, "{}: the pass {} does not compute it",
+                      output.flag, to_string(problem.pass));
   }
   return {};
 }
 
-Status write_outputs(const OutputFiles& files, const Problem& problem,
-                     const reference::Sizes& sizes, const TrialTensors& outputs) {
-  const Dtype dtype = problem.out_dtype.value_or(*problem.dtype);
-  for (const RowsResult& result : kRowsResults) {
-    const std::string& path = files.*result.path;
-    if (path.empty()) continue;
-    TW_TRY(
-        write_tensor(path, dtype, problem.layout, extents(result, sizes), outputs.*result.values));
+void clear_rows_of_no_sequence(const Problem& problem, const TrialTensors& inputs,
+                               TrialOutputs& outputs) {
+  if (!problem.varlen || outputs.plan.empty()) return;
+  const auto total = static_cast<size_t>(inputs.total_q);
+  const auto used = static_cast<size_t>(inputs.cu_seqlens_q.back());
+  const size_t width = outputs.out.size() / std::max<size_t>(1, total);
+  std::fill(outputs.out.begin() + static_cast<ptrdiff_t>(used * width), outputs.out.end(), 0.0F);
+  for (size_t row = 0; row < outputs.lse.size(); ++row) {
+    if (row % total >= used) outputs.lse[row] = 0.0F;
   }
-  if (!files.lse.empty()) TW_TRY(write_lse(files.lse, sizes, outputs.lse));
+}
+
+std::vector<NotFinite> count_not_finite(const TrialOutputs& outputs) {
+  std::vector<NotFinite> counts;
+  for (const TensorOutput& output : kOutputs) {
+    const std::vector<float>& values = outputs.*output.values;
+    const bool is_lse = output.values == &TrialTensors::lse;
+    const auto count = std::count_if(values.begin(), values.end(), [&](float value) {
+      const bool no_keys = is_lse && value == -std::numeric_limits<float>::infinity();
+      return !std::isfinite(value) && !no_keys;
+    });
+    if (count > 0) counts.push_back({output.name, count, std::ssize(values)});
+  }
+  return counts;
+}
+
+Status write_outputs(const OutputFiles& files, const Problem& problem,
+                     const TrialOutputs& outputs) {
+  for (const TensorOutput& output : kOutputs) {
+    const std::string& path = files.*output.path;
+    if (path.empty()) continue;
+    const TensorRequirement* tensor = find_output(outputs.plan.tensors, output.name);
+    TW_CHECK(tensor != nullptr, "no output {}", output.name);
+    TW_TRY(write_npy(path, to_npy(*tensor, problem.layout, outputs.*output.values)));
+  }
   return {};
 }
 

@@ -253,8 +253,13 @@ std::string format_npy(const NpyArray& array) {
 }
 
 Result<NpyArray> read_npy(const std::string& path) {
-  TW_ASSIGN(const std::string bytes, read_file(path));
-  return parse_npy(bytes, path);
+  constexpr int64_t kMaxBytes = int64_t{1} << 40;
+  // A device would be read without an end, and a pipe waited for.
+  const Result<std::string> bytes = read_regular_file(path, kMaxBytes);
+  if (bytes.ok()) return parse_npy(*bytes, path);
+  if (bytes.error().code != ErrorCode::kInvalidArgument) return bytes.error();
+  return make_error(ErrorCode::kInvalidArgument, "cannot read '{}': {}", path,
+                    bytes.error().message);
 }
 
 Status write_npy(const std::string& path, const NpyArray& array) {

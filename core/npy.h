@@ -26,7 +26,8 @@ struct NpyArray {
   int64_t num_elements() const;
 };
 
-// kNotFound, kIoError, or kInvalidArgument: "q.npy: descr: '>f4' is big endian; …".
+// kNotFound, kIoError, or kInvalidArgument: "q.npy: descr: '>f4' is big endian; …", or that it is
+// no regular file.
 Result<NpyArray> read_npy(const std::string& path);
 Status write_npy(const std::string& path, const NpyArray& array);
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 
 #include "core/check.h"
 #include "core/files.h"
@@ -58,6 +60,11 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 Result<CompileRequest> make_compile_request(const KernelSource& source, std::string_view target,
                                             const std::string& templates_dir) {
+  std::error_code ignored;
+  if (!templates_dir.empty() && !std::filesystem::is_directory(templates_dir, ignored)) {
+    return make_error(ErrorCode::kNotFound, "there is no folder '{}' to read templates from",
+                      templates_dir);
+  }
   std::map<std::string, std::string, std::less<>> files_read;
   const auto from_folder = [&](std::string_view path) -> std::optional<std::string_view> {
     const auto known = files_read.find(path);
@@ -66,17 +73,21 @@ Result<CompileRequest> make_compile_request(const KernelSource& source, std::str
     if (!text.ok()) return std::nullopt;
     return files_read.emplace(path, *std::move(text)).first->second;
   };
-  TW_ASSIGN(const auto closure,
-            include_closure(source.template_path, templates_dir.empty()
-                                                      ? TemplateLookup(embedded_template)
-                                                      : TemplateLookup(from_folder)));
+  const auto closure = include_closure(source.template_path, templates_dir.empty()
+                                                                 ? TemplateLookup(embedded_template)
+                                                                 : TemplateLookup(from_folder));
+  if (!closure.ok() && !templates_dir.empty()) {
+    return make_error(closure.error().code, "{}, in the folder '{}'", closure.error().message,
+                      templates_dir);
+  }
+  TW_TRY(closure.status());
   CompileRequest request;
   request.source = source;
   request.target = target;
   request.options = {fmt::format("--gpu-architecture={}", target), "--std=c++20",
                      "--device-as-default-execution-space", "--generate-line-info",
                      "--ptxas-options=-v"};
-  for (const auto& [name, text] : closure) request.headers.push_back({name, std::string(text)});
+  for (const auto& [name, text] : *closure) request.headers.push_back({name, std::string(text)});
   return request;
 }
 

@@ -62,8 +62,37 @@ TEST(Compile, EmitsArtifacts) {
   EXPECT_THAT(*read_file(folder / "k.cubin"), StartsWith("\x7f"
                                                          "ELF"));
   const Finished lost = compile(cache, {"--emit", "ptx", "--out", folder / "no/folder/k.ptx"});
-  EXPECT_NE(lost.code, 0);
+  EXPECT_EQ(lost.code, 2);
   EXPECT_THAT(lost.err, HasSubstr("no/folder"));
+}
+
+TEST(Compile, JsonCarriesTheArtifact) {
+  const ScratchFolder folder;
+  const std::string cache = folder / "cache";
+  const Finished ptx = compile(cache, {"--emit", "ptx", "--json"});
+  ASSERT_EQ(ptx.code, 0) << ptx.err;
+  EXPECT_THAT(*ptx.json().find("ptx")->as_string(), HasSubstr(".target sm_80"));
+  EXPECT_EQ(ptx.json().find("key")->as_string()->size(), 64u);
+  const Finished cuda = compile(cache, {"--emit", "cuda", "--json"});
+  EXPECT_THAT(*cuda.json().find("cuda")->as_string(), HasSubstr("tw_forward"));
+  const Finished file = compile(cache, {"--emit", "cubin", "--json", "--out", folder / "k.cubin"});
+  EXPECT_EQ(*file.json().find("out")->as_string(), folder / "k.cubin");
+  EXPECT_EQ(file.json().find("cubin"), nullptr);
+  const Finished bytes = compile(cache, {"--emit", "cubin", "--json"});
+  EXPECT_EQ(bytes.code, 2);
+  EXPECT_THAT(bytes.err, HasSubstr("name a file with --out"));
+}
+
+TEST(Compile, AFolderWithoutTemplatesIsNamed) {
+  const ScratchFolder folder;
+  const Finished none = compile(folder / "cache", {"--templates", folder / "none"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err,
+              HasSubstr("there is no folder '" + (folder / "none") + "' to read templates from"));
+  const Finished empty = compile(folder / "cache", {"--templates", folder.path()});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_THAT(empty.err, HasSubstr("no template 'attention/forward_sm80.cuh'"));
+  EXPECT_THAT(empty.err, HasSubstr("in the folder '" + folder.path() + "'"));
 }
 
 TEST(Compile, TakesAGivenConfig) {

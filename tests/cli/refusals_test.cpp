@@ -42,6 +42,12 @@ TEST(Refused, IoThatCannotBeCounted) {
   expect_refused({"io", p, "q64 qk64", m, "KB"}, 2, "units: B, KiB, MiB, GiB, words");
 }
 
+TEST(Refused, APictureThatCannotBeWritten) {
+  expect_refused({"io", "--problem", "q1024 qk64 fp16", "--fast-memory", "8KiB..64KiB", "--svg",
+                  "/none/x.svg"},
+                 2, "there is no folder '/none'");
+}
+
 TEST(Io, OnePairIsSingular) {
   const auto heading = [](const std::string& problem) {
     return run_tilewright({"io", "--problem", problem, "--fast-memory", "100KiB"}).out;

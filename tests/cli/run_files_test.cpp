@@ -2,6 +2,7 @@
 // files that do not fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include "core/files.h"
 #include "core/half.h"
 #include "core/npy.h"
+#include "core/text.h"
 #include "tests/cli/process.h"
 #include "tests/core/scratch_folder.h"
 
@@ -243,11 +245,12 @@ TEST_F(RunFiles, FilesOfAnotherPassAreRefused) {
   save_all(NpyType::kFloat16, Dtype::kFloat16);
   const std::pair<Words, const char*> cases[] = {
       {{"--dq", folder_ / "dq.npy"}, "--dq: the pass forward does not compute it"},
-      {{"--dout", folder_ / "q.npy"}, "--dout: the pass forward does not read it"},
+      {{"--dout", folder_ / "q.npy"}, "--dout: read by the pass backward only"},
       {{"--problem", "backward fp16"}, "--dout is missing"},
       {{"--problem", "backward fp16", "--dout", folder_ / "q.npy", "--out", folder_ / "o.npy"},
        "--out: the pass backward does not compute it"},
-      {{"--problem", "backward fp16", "--dout", folder_ / "k.npy"}, "k.npy: shape: extent 1"},
+      {{"--problem", "backward fp16", "--dout", folder_ / "k.npy"},
+       "k.npy: shape: [2, 7, 2, 64] is given, dout needs [2, 5, 4, 64]"},
   };
   for (const auto& [words, message] : cases) {
     const Finished finished = run(words);
@@ -264,19 +267,21 @@ TEST_F(RunFiles, ErrorsNameFileAndField) {
     EXPECT_THAT(finished.err, HasSubstr(message));
   };
   fails({"--problem", "bf16"}, "q.npy: descr: float16 is not a type for bf16");
-  fails({"--problem", "q6"},
-        "q.npy: shape: extent 1 is 5, but the problem or an earlier file says");
-  fails({"--problem", "layout=bhsd hkv3"}, "k.npy: shape: extent 1 is 7");
-  fails({"--problem", "hq5"}, "q.npy: shape: extent 2 is 4");
+  fails({"--problem", "q6"}, "q.npy: shape: [2, 5, 4, 64] is given, q needs [2, 6, 4, 64]");
+  fails({"--problem", "layout=bhsd hkv3"},
+        "k.npy: shape: [2, 7, 2, 64] is given, k needs [2, 3, 2, 64]");
+  fails({"--problem", "hq5"}, "q.npy: shape: [2, 5, 4, 64] is given, q needs [2, 5, 5, 64]");
 
   save(folder_ / "k.npy", NpyType::kFloat16, Dtype::kFloat16, {2, 7, 3, 64},
        wavy(2 * 7 * 3 * 64, 1));
-  fails({}, "v.npy: shape: extent 2 is 2");
+  fails({}, "v.npy: shape: [2, 7, 2, 64] is given, v needs [2, 7, 3, 64]");
   save(folder_ / "v.npy", NpyType::kFloat16, Dtype::kFloat16, {2, 7, 3, 64},
        wavy(2 * 7 * 3 * 64, 1));
   fails({}, "hq4 is not a multiple of hkv3");
   save(folder_ / "k.npy", NpyType::kFloat16, Dtype::kFloat16, {14, 2, 64}, k_);
-  fails({}, "k.npy: shape: k has 3 extents, but 4 are needed: [batch, seqlen, heads, dim]");
+  fails({},
+        "k.npy: shape: [14, 2, 64] is given, k needs 4 extents: [batch, seqlen_k, num_heads_kv, "
+        "head_dim_qk]");
   save(folder_ / "k.npy", NpyType::kInt32, Dtype::kFloat32, k_shape(), k_);
   fails({}, "k.npy: descr: int32 is not a type for fp16");
   std::vector<float> huge = k_;
@@ -293,7 +298,7 @@ TEST_F(RunFiles, ErrorsNameFileAndField) {
 TEST_F(RunFiles, AnUnwritableOutputFails) {
   save_all(NpyType::kFloat16, Dtype::kFloat16);
   const Finished finished = run({"--out", folder_ / "q.npy/o.npy"});
-  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.code, 2);
   EXPECT_THAT(finished.err, HasSubstr("q.npy/o.npy"));
 }
 
@@ -309,8 +314,53 @@ TEST_F(RunFiles, OutputsThatEndAnInputOrEachOtherAreRefused) {
   refused({"--out", folder_ / "q.npy"}, "--q and --out are the same file");
   std::filesystem::create_symlink(folder_ / "v.npy", folder_ / "link.npy");
   refused({"--lse", folder_ / "link.npy"}, "--v and --lse are the same file");
+  // A link that leads nowhere yet leads to what --out is about to make.
+  std::filesystem::create_symlink("o.npy", folder_ / "later.npy");
+  refused({"--out", folder_ / "o.npy", "--lse", folder_ / "later.npy"}, "--out and --lse are");
   EXPECT_EQ(*read_file(folder_ / "q.npy"), before);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "o.npy"));
+  // Relative names, of which the shorter has no folder to resolve.
+  const Finished relative = run_shell("cd " + shell_quote(folder_.path()) +
+                                      " && tilewright run --q q.npy --k k.npy --v v.npy --out "
+                                      "o.npy --lse ./o.npy --device emulated:a100");
+  EXPECT_EQ(relative.code, 2) << relative.err;
+  EXPECT_THAT(relative.err, HasSubstr("--out and --lse are the same file"));
+}
+
+TEST_F(RunFiles, OnlyRegularFilesAreRead) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const auto run_with = [&](const std::string& q) {
+    return run_tilewright({"run", "--q", q, "--k", folder_ / "k.npy", "--v", folder_ / "v.npy"});
+  };
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const std::string& path : {std::string("/dev/zero"), folder_ / "pipe", folder_.path()}) {
+    const Finished finished = run_with(path);
+    EXPECT_EQ(finished.code, 2) << path;
+    EXPECT_THAT(finished.err, HasSubstr("cannot read '" + path + "': it is not a regular file"));
+  }
+}
+
+// A path that a flag names and that is wrong is bad usage, whatever is wrong with it.
+TEST_F(RunFiles, BadPathsExitWithTwo) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const Words bad[] = {{"--dq", folder_ / "none/dq.npy"},
+                       {"--out", folder_ / "none/o.npy"},
+                       {"--out", folder_.path()},
+                       {"--templates", folder_ / "none"},
+                       {"--problem", "blocks=4", "--blocks", folder_ / "none"},
+                       {"--problem", "blocks=4", "--blocks", folder_.path()}};
+  for (const Words& words : bad) {
+    const Finished finished = run(words);
+    EXPECT_EQ(finished.code, 2) << shell_command(words) << finished.err;
+    EXPECT_EQ(finished.out, "") << shell_command(words);
+  }
+}
+
+TEST_F(RunFiles, ASeedBesideFilesIsRefused) {
+  save_all(NpyType::kFloat16, Dtype::kFloat16);
+  const Finished finished = run({"--seed", "0"});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, HasSubstr("--seed has no meaning with tensors from files"));
 }
 
 // The cache folder stays empty: nothing was compiled for an output that cannot be.
@@ -320,7 +370,7 @@ TEST_F(RunFiles, OutputsAreCheckedBeforeTheRun) {
   for (const char* flag : {"--out", "--lse"}) {
     for (const char* name : {"folder", "none/o.npy"}) {
       const Finished finished = run({flag, folder_ / name});
-      EXPECT_EQ(finished.code, 1) << finished.err;
+      EXPECT_EQ(finished.code, 2) << finished.err;
       EXPECT_THAT(finished.err, HasSubstr("cannot write '" + (folder_ / name)));
     }
   }

@@ -101,6 +101,33 @@ TEST(Run, AnswersForBothRunsAndCounters) {
   EXPECT_THAT(run(folder, "q16 k16 qk64 fp16", {"--counters"}).out, HasSubstr("executed"));
 }
 
+// Without --check nobody else would notice.
+TEST(Run, SaysHowManyValuesAreNotFinite) {
+  const ScratchFolder folder;
+  const std::string problem = "q16 k16 qk64 fp16 scale=1e38";
+  const Finished text = run(folder, problem, {});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("warning: out: "));
+  EXPECT_THAT(text.err, HasSubstr(" of 1024 values are NaN or infinite"));
+  const Finished json = run(folder, problem, {"--json", "--log", "none"});
+  EXPECT_EQ(json.err, "");
+  EXPECT_GT(*json.json().find("not_finite")->find("out")->as_int(), 0);
+  // An lse of minus infinity is what a row without keys has.
+  const Finished good = run(folder, "q9 k4 qk64 fp16 causal", {"--json"});
+  EXPECT_EQ(good.err, "");
+  EXPECT_TRUE(good.json().find("not_finite")->as_object()->empty());
+}
+
+// Where plain attention overflows too, no kernel could be told right from wrong.
+TEST(Run, SaysWhenThereIsNothingToCheckAgainst) {
+  const ScratchFolder folder;
+  const Finished finished = run(folder, "q16 k16 qk64 fp16 scale=1e38", {"--check"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.out,
+              AllOf(HasSubstr("NOT CHECKED: plain attention of the same precision is not finite"),
+                    Not(HasSubstr("max error inf, bound 0"))));
+}
+
 TEST(Run, RefusesWithReasons) {
   const ScratchFolder folder;
   const Finished finished = run(folder, "backward q16 qk64 fp16 documents", {"--json"});
