@@ -120,6 +120,25 @@ bool test_lanes(Warp& warp, const Instruction* i, uint32_t* done, uint32_t* wait
   return result != nullptr && waited.flush() && waiting.flush();
 }
 
+// The lanes from `lane` on whose arrivals at `place` belong to its current phase: one that
+// completes it hands on nothing of those behind it.
+uint32_t arriving_in_phase(Warp& warp, const Instruction* i, uint32_t lane,
+                           const SharedPlace& place) {
+  const bool expects = (i->options & kMbarrierExpect) != 0;
+  uint32_t pending = place.block->mbarriers.at(place.offset).pending;
+  uint32_t lanes = 0;
+  for (uint32_t rest = warp.mask >> lane << lane; rest != 0; rest &= rest - 1) {
+    const auto each = static_cast<uint32_t>(std::countr_zero(rest));
+    const SharedPlace other = object_of(warp, i, each);
+    if (other.block != place.block || other.offset != place.offset) continue;
+    lanes |= 1u << each;
+    const uint32_t count = expects ? 1 : operand(warp, i->b, each, 1);
+    if (count >= pending) break;
+    pending -= count;
+  }
+  return lanes;
+}
+
 void write_predicate(Warp& warp, Slot slot, uint32_t bits) {
   if (slot == kNoSlot) return;
   uint32_t& target = warp.predicate(slot);
@@ -153,10 +172,16 @@ const Instruction* mbarrier_transactions(Warp& warp, const Instruction* i) {
 }
 
 const Instruction* mbarrier_arrive(Warp& warp, const Instruction* i) {
-  if (!note_users(warp, i, SyncKind::kMbarrierArrive)) return nullptr;
+  const bool expects = (i->options & kMbarrierExpect) != 0;
+  uint32_t noted = warp.ordered ? 0 : kFullMask;
   return for_each_object(warp, i, [&](uint32_t lane, const SharedPlace& place) -> std::string {
+    if (((noted >> lane) & 1) == 0 && place.block->mbarriers.contains(place.offset)) {
+      const uint32_t lanes = arriving_in_phase(warp, i, lane, place);
+      const bool relaxed = (i->options & kMbarrierRelaxed) != 0;
+      if (!note_mbarrier(warp, SyncKind::kMbarrierArrive, lanes, i, place, relaxed)) return {};
+      noted |= lanes;
+    }
     MbarrierArrival arrival;
-    const bool expects = (i->options & kMbarrierExpect) != 0;
     const uint32_t number = operand(warp, i->b, lane, 1);
     if (number > kMbarrierLimit) return fmt::format("a count of {}", number);
     arrival.count = expects ? 1 : number;

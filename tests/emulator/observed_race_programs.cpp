@@ -14,6 +14,11 @@ std::string with_mbarrier(const char* count, const char* body) {
   return std::string(kClearTile) + "  @%p1 mbarrier.init.shared.b64 [%r3], " + count +
          ";\n  bar.sync 0;\n" + body;
 }
+constexpr const char* kWriteThenArrive =
+    "  @!%p2 bra READER;\n  st.shared.u32 [%r4], 1;\n"
+    "  mbarrier.arrive.shared.b64 _, [%r3];\n  bra END;\nREADER:\n"
+    "WAIT:\n  mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n"
+    "  @!%p3 bra WAIT;\n  ld.shared.u32 %r10, [%r5];\nEND:\n";
 constexpr const char* kWait =
     "WAIT:\n  mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n  @!%p3 bra WAIT;\n";
 
@@ -131,12 +136,14 @@ std::vector<ObservedProgram> race_programs() {
                      "  st.shared.u32 [%r4], 1; //!\n  bra END;\nREADER:\n"
                      "WAIT:\n  mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n"
                      "  @!%p3 bra WAIT;\n  ld.shared.u32 %r10, [%r5]; //!\nEND:\n"),
-       with_mbarrier("32",
-                     "  @!%p2 bra READER;\n  st.shared.u32 [%r4], 1;\n"
+       with_mbarrier("32", kWriteThenArrive), 64, "", kFull},
+      {kRace, "race_of_a_lane_that_arrives_in_the_next_phase",
+       with_mbarrier("31",
+                     "  @!%p2 bra READER;\n  st.shared.u32 [%r4], 1; //!\n"
                      "  mbarrier.arrive.shared.b64 _, [%r3];\n  bra END;\nREADER:\n"
                      "WAIT:\n  mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;\n"
-                     "  @!%p3 bra WAIT;\n  ld.shared.u32 %r10, [%r5];\nEND:\n"),
-       64, "", kFull},
+                     "  @!%p3 bra WAIT;\n  ld.shared.u32 %r10, [%r5]; //!\nEND:\n"),
+       with_mbarrier("32", kWriteThenArrive), 64, "", kFull},
       {kRace, "race_of_a_reader_that_does_not_wait",
        with_mbarrier(
            "32",

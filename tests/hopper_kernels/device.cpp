@@ -41,6 +41,19 @@ Outcome refused() { return {Verdict::kRefused, last_report()}; }
 
 }  // namespace
 
+void apply_settings(const Schedule& schedule) {
+  extension<TwEmulatorSetScheduleFn>("twEmulatorSetSchedule")(schedule.kind, schedule.seed);
+  extension<TwEmulatorSetObserversFn>("twEmulatorSetObservers")(TW_EMULATOR_OBSERVERS_FULL);
+  extension<TwEmulatorSetInstructionLimitFn>("twEmulatorSetInstructionLimit")(kInstructionLimit);
+  extension<TwEmulatorClearLastReportFn>("twEmulatorClearLastReport")();
+}
+
+Verdict verdict_of_report(const std::string& report) {
+  if (report.find("deadlock: ") != std::string::npos) return Verdict::kDeadlock;
+  if (report.find("instruction limit: ") != std::string::npos) return Verdict::kEndless;
+  return Verdict::kReported;
+}
+
 Device::Device(const Schedule& schedule) {
   succeed(TW_CU(cuInit)(0), "cuInit");
   int count = 0;
@@ -53,10 +66,7 @@ Device::Device(const Schedule& schedule) {
   TW_CHECK(device_ >= 0, "no emulated H100 among {} devices", count);
   succeed(TW_CU(cuDevicePrimaryCtxRetain)(&context_, device_), "cuDevicePrimaryCtxRetain");
   succeed(TW_CU(cuCtxPushCurrent_v2)(context_), "cuCtxPushCurrent");
-  extension<TwEmulatorSetScheduleFn>("twEmulatorSetSchedule")(schedule.kind, schedule.seed);
-  extension<TwEmulatorSetObserversFn>("twEmulatorSetObservers")(TW_EMULATOR_OBSERVERS_FULL);
-  extension<TwEmulatorSetInstructionLimitFn>("twEmulatorSetInstructionLimit")(kInstructionLimit);
-  extension<TwEmulatorClearLastReportFn>("twEmulatorClearLastReport")();
+  apply_settings(schedule);
 }
 
 Device::~Device() {
@@ -126,13 +136,9 @@ Outcome Device::run(CUfunction function, const LaunchShape& shape, void* paramet
   CUresult result = TW_CU(cuLaunchKernelEx)(&config, function, &parameters, nullptr);
   if (result == CUDA_SUCCESS) result = TW_CU(cuCtxSynchronize)();
   if (result == CUDA_SUCCESS) return {};
-  Outcome outcome{Verdict::kReported, last_report()};
-  if (result == CUDA_ERROR_INVALID_VALUE) outcome.verdict = Verdict::kRefused;
-  if (result == CUDA_ERROR_LAUNCH_TIMEOUT) {
-    const bool deadlock = outcome.detail.find("deadlock") != std::string::npos;
-    outcome.verdict = deadlock ? Verdict::kDeadlock : Verdict::kEndless;
-  }
-  return outcome;
+  if (result == CUDA_ERROR_INVALID_VALUE) return refused();
+  const std::string report = last_report();
+  return {verdict_of_report(report), report};
 }
 
 std::vector<std::byte> Device::download(CUdeviceptr address) {

@@ -30,9 +30,15 @@ struct LaunchShape {
   unsigned shared_bytes = 0;
 };
 
+// Of the process: the schedule, observers `full`, a limit of instructions; the last report is
+// forgotten.
+void apply_settings(const Schedule& schedule);
+// What the emulator's report of a launch means.
+Verdict verdict_of_report(const std::string& report);
+
 class Device {
  public:
-  // Sets the process's schedule, and observers `full`.
+  // With apply_settings().
   explicit Device(const Schedule& schedule);
   ~Device();
   Device(const Device&) = delete;

@@ -7,7 +7,8 @@ mutant runs under every schedule with all observers. Says who notices: an observ
 
 RUNNER is a program with the commands of runner.cpp: `list`, `ptx NAME`, `run NAME FILE SCHEDULE…`. Survivors
 are compared with the rules of --survivors (default: surviving_mutants.txt beside this file); a survivor without
-a rule fails, as does a rule that no mutant of a whole run needs. --every N takes each N-th mutant.
+a rule fails, as does a rule that no mutant of a whole run needs. So does a fault of synchronisation that only the
+answer shows: there an observer is blind. --every N takes each N-th mutant.
 """
 import argparse
 import collections
@@ -27,6 +28,11 @@ SCHEDULES = "eager,lazy," + ",".join(f"random:{seed}" for seed in range(1, 9))
 # Who noticed, the best first. A mutant's class is the best of its runs.
 CLASSES = ["reported", "deadlock", "wrong", "endless", "refused", "emulator fault", "survived"]
 TIMEOUT_S = 300
+# Operators that take an order away or bend it. The others move data to a wrong place, or none.
+SYNCHRONISATION = {"double-arrive", "drop-arrive", "drop-barrier", "drop-cluster-sync", "drop-commit", "drop-fence",
+                   "drop-init", "drop-setmaxnreg", "drop-wait", "fewer-arrivals", "flip-parity", "grow-tx",
+                   "late-fence", "more-arrivals", "narrow-multicast", "read-wait", "shrink-tx", "weaken-wait",
+                   "wrong-barrier"}
 
 
 def source_line(path, number, cache={}):
@@ -92,6 +98,14 @@ def run(runner, kernel, text, schedules, folder, number):
     return runs
 
 
+def run_until_reported(runner, kernel, text, schedules, folder, number):
+    """All schedules, unless an observer reports under one of the first two: no other run can better that."""
+    runs = run(runner, kernel, text, schedules[:2], folder, number)
+    if schedules[2:] and classify(runs) != "reported":
+        runs += run(runner, kernel, text, schedules[2:], folder, number)
+    return runs
+
+
 def classify(runs):
     verdicts = ["survived" if verdict == "right" else verdict for _, verdict, _ in runs]
     if "emulator fault" in verdicts:
@@ -117,7 +131,7 @@ def test_kernel(runner, kernel, layout, options, folder):
 
     def judge(numbered):
         number, (index, operator, changes, where, place) = numbered
-        runs = run(runner, kernel, mutated(lines, changes), schedules, folder, number)
+        runs = run_until_reported(runner, kernel, mutated(lines, changes), schedules, folder, number)
         verdict = classify(runs)
         if verdict == "survived" and not is_executed(runner, kernel, lines, index, folder, number):
             verdict = "not executed"
@@ -137,18 +151,28 @@ def read_rules(path):
     for line in path.read_text().split("\n") if path.is_file() else []:
         if line.strip() and not line.startswith("#"):
             kernel, operator, where, reason = (part.strip() for part in line.split("|", 3))
-            rules.append({"kernel": kernel, "operator": operator, "where": where, "reason": reason, "used": 0})
+            rules.append({"kernel": kernel, "operator": operator, "where": where, "reason": reason, "used": []})
     return rules
+
+
+def is_synchronisation(mutant):
+    return (mutant["operator"] in SYNCHRONISATION or
+            mutant["operator"] == "wrong-slot" and "mbarrier" in mutant["instruction"].split("[")[0])
+
+
+def needs_reason(mutant):
+    return (mutant["class"] in ("survived", "refused", "emulator fault", "endless") or
+            mutant["class"] == "wrong" and is_synchronisation(mutant))
 
 
 def explain(results, rules):
     for each in results:
-        if each["class"] not in ("survived", "refused", "emulator fault", "endless"):
+        if not needs_reason(each):
             continue
         for rule in rules:
             if (fnmatch.fnmatch(each["kernel"], rule["kernel"]) and
                     fnmatch.fnmatch(each["operator"], rule["operator"]) and rule["where"] in each["where"]):
-                rule["used"] += 1
+                rule["used"].append(each)
                 each["reason"] = rule["reason"]
                 break
 
@@ -157,8 +181,9 @@ def write_report(path, results, rules, command):
     classes = [each for each in [*CLASSES, "not executed"] if any(r["class"] == each for r in results)]
     out = ["# Mutants of the Hopper kernels on the emulator", "",
            f"Made by `{command}`. Each mutant breaks one instruction in one way (`tests/hopper_kernels/mutations.py`) "
-           "and runs under every schedule of the tool with observers `full`. Its class is the first of `reported` by "
-           "an observer, `deadlock` reported and `wrong` answer that any run gives; else it `survived`.", ""]
+           "and runs under every schedule of the tool with observers `full`, or under the first two where an observer "
+           "reports there. Its class is the first of `reported` by an observer, `deadlock` reported and `wrong` "
+           "answer that any run gives; else it `survived`.", ""]
     for title, key in (("By kernel", "kernel"), ("By operator", "operator")):
         out += [f"## {title}", "", f"| {key} | mutants | " + " | ".join(classes) + " |",
                 "|---|" + "---:|" * (len(classes) + 1)]
@@ -169,10 +194,20 @@ def write_report(path, results, rules, command):
             out.append(f"| {name} | {counts.total()} | " + " | ".join(str(counts[c] or "") for c in classes) + " |")
         total = collections.Counter(each["class"] for each in results)
         out += [f"| all | {len(results)} | " + " | ".join(str(total[c]) for c in classes) + " |", ""]
-    out += ["## Survivors, each explained", ""]
+    out += ["## Survivors, each explained", "",
+            "What a rule of `tests/hopper_kernels/surviving_mutants.txt` explains, with the PTX lines.", ""]
     for rule in rules:
         if rule["used"]:
-            out.append(f"- {rule['kernel']}, {rule['operator']}, `{rule['where']}` ({rule['used']}): {rule['reason']}")
+            out.append(f"- {rule['kernel']}, {rule['operator']}, `{rule['where']}` ({len(rule['used'])}): "
+                       f"{rule['reason']}")
+            kernels = collections.defaultdict(list)
+            for each in rule["used"]:
+                kernels[each["kernel"]].append(f"{each['ptx_line']}")
+            out += [f"  - {kernel}: {', '.join(lines)}" for kernel, lines in sorted(kernels.items())]
+    blind = [each for each in results if each["class"] == "wrong" and is_synchronisation(each)]
+    out += ["", f"Faults of synchronisation that only the answer shows: {len(blind) or 'none'}."]
+    out += [f"- {each['kernel']}, {each['operator']}, {each['place']}, PTX line {each['ptx_line']}: "
+            f"{each.get('reason', 'unexplained')}" for each in blind]
     out += ["", "`not executed`: the instruction is never reached on this problem (a trap in its place is not met).", ""]
     path.write_text("\n".join(out))
 
@@ -206,8 +241,7 @@ def main():
         options.results.write_text("".join(json.dumps(each) + "\n" for each in results))
     if options.report:
         write_report(options.report, results, rules, " ".join(["tests/hopper_kernels/mutants.py", *sys.argv[1:]]))
-    bad = [each for each in results
-           if each["class"] in ("survived", "refused", "emulator fault", "endless") and "reason" not in each]
+    bad = [each for each in results if needs_reason(each) and "reason" not in each]
     for each in bad:
         print(f"UNEXPLAINED {each['class']}: {each['kernel']} {each['operator']} {each['place']} `{each['where']}` "
               f"(PTX line {each['ptx_line']}: {each['instruction'][:80]}) {each['detail'][:120]}")

@@ -2,9 +2,32 @@
 // barrier which counts one arrival too few runs ahead by a whole slot.
 #include "tests/hopper_kernels/attention_subject.h"
 #include "tests/hopper_kernels/gemm_subject.h"
+#include "tests/hopper_kernels/generated_subject.h"
 #include "tests/hopper_kernels/subject.h"
 
 namespace tilewright::hopper_kernels {
+namespace {
+
+// The family forward_sm90: 1 to 3 consumers, rings of 2 and 3 slots, tiles of one and of two
+// columns, masked tiles at one end and at both, packed sequences.
+void add_forward_sm90(std::vector<std::unique_ptr<Subject>>& subjects) {
+  subjects.push_back(make_generated("forward_sm90_causal", "hq1 hkv1 q70 k193 qk80 v72 bf16 causal",
+                                    "forward_sm90 dtype=bf16 head_dim_qk=80 head_dim_v=72 "
+                                    "row_range=true consumer_warpgroups=1 tile_n=16 stages=3"));
+  subjects.push_back(make_generated("forward_sm90_dense", "hq2 hkv1 q67 k331 qk64 v64 fp16",
+                                    "forward_sm90 head_dim_qk=64 head_dim_v=64 "
+                                    "consumer_warpgroups=2 tile_n=32 stages=2"));
+  subjects.push_back(make_generated("forward_sm90_varlen",
+                                    "b3 hq1 hkv1 q67 k167 qk64 v64 bf16 varlen",
+                                    "forward_sm90 dtype=bf16 head_dim_qk=64 head_dim_v=64 "
+                                    "varlen=true consumer_warpgroups=1 tile_n=16 stages=2"));
+  subjects.push_back(make_generated("forward_sm90_window",
+                                    "hq1 hkv1 q131 k517 qk64 v40 fp16 window=458,7",
+                                    "forward_sm90 head_dim_qk=64 head_dim_v=40 row_range=true "
+                                    "consumer_warpgroups=3 tile_n=48 stages=2"));
+}
+
+}  // namespace
 
 std::vector<std::unique_ptr<Subject>> all_subjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
@@ -13,6 +36,7 @@ std::vector<std::unique_ptr<Subject>> all_subjects() {
                                     {.heads = 1, .seqlen_q = 67, .seqlen_k = 917}));
   subjects.push_back(make_attention("attention_fp16_d64", {.head_dim = 64, .tile_n = 32},
                                     {.heads = 2, .seqlen_q = 131, .seqlen_k = 675}));
+  add_forward_sm90(subjects);
   subjects.push_back(make_gemm("gemm_bf16", {.bfloat16 = true, .tile_n = 96, .stages = 2},
                                {.m = 131, .n = 101, .k = 523, .blocks = 2}));
   subjects.push_back(make_gemm("gemm_fp16", {.tile_n = 64, .stages = 3, .consumers = 2},
