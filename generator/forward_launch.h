@@ -14,17 +14,19 @@ namespace tilewright {
 struct ForwardTile {
   int tile_m = 0;
   int head_dim_qk = 0, head_dim_v = 0;
+  int packed_heads = 1;  // query heads whose rows a tile holds
 };
 
 bool has_no_output(const Shape& shape);
 
 // Sizes, factors and the order of blocks of a shape that has output and whose lengths were checked:
-// all but the mask, pages, pointers and strides. kUnsupportedProblem where the grid is too large.
+// all but the mask, pages, pointers and strides. kUnsupportedProblem where the grid is too large,
+// or heads are packed that do not make up the groups.
 Result<attention::ForwardParams> forward_params(const Problem& problem, const ForwardTile& tile,
                                                 const Arch& arch, const Shape& shape);
 
-// One block a query tile and (batch, head).
-Dim3 forward_grid(const attention::ForwardParams& params);
+// One block a query tile of (batch, packed heads).
+Dim3 forward_grid(const attention::ForwardParams& params, int packed_heads = 1);
 
 // The mask as an interval of keys a row: for the lengths of the shape, or to be aligned sequence by
 // sequence.

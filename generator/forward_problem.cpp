@@ -159,7 +159,6 @@ ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk) {
 }
 
 Status check_lengths(const Shape& shape, std::string_view family) {
-  constexpr int64_t kMaxLength = INT32_MAX - 4096;
   for (const auto& [name, length] :
        {std::pair("seqlen_q", shape.seqlen_q), std::pair("seqlen_k", shape.seqlen_k),
         std::pair("total_q", shape.total_q), std::pair("total_k", shape.total_k)}) {

@@ -70,8 +70,9 @@ Config softmax_config(const Problem& problem) {
   return config;
 }
 
-// kUnsupportedProblem where a length, or the rows of packed tensors, exceed what 32-bit positions,
-// and a tile beyond them, hold.
+// The most that 32-bit positions, and a tile beyond them, hold.
+inline constexpr int64_t kMaxLength = INT32_MAX - 4096;
+// kUnsupportedProblem where a length, or the rows of packed tensors, exceed it.
 Status check_lengths(const Shape& shape, std::string_view family);
 
 // Appends the refusal of a layout that packed sequences and pages do not have.

@@ -9,6 +9,7 @@
 #include "generator/forward_launch.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
+#include "generator/packed_heads.h"
 #include "generator/tile_schedule.h"
 
 namespace tilewright {
@@ -43,13 +44,15 @@ int registers_needed(const Config& config) {
   constexpr int kUnequalRows = 12;
   constexpr int kVaryingLengths = 8;
   constexpr int kPages = 8;
+  constexpr int kPackedHeads = 8;
   const bool lean = config.stages == 1 && !config.softcap && !config.strided && !config.tile_list;
   const int accumulators =
       4 * config.row_fragments() * (config.key_fragments() + config.out_fragments());
   const int q = config.q_in_registers ? 4 * config.row_fragments() * config.depth_fragments() : 0;
   const int unequal = config.head_dim_qk_padded() == config.head_dim_v ? 0 : kUnequalRows;
-  const int varying =
-      (config.lengths_vary() ? kVaryingLengths : 0) + (config.page_size > 0 ? kPages : 0);
+  const int varying = (config.lengths_vary() ? kVaryingLengths : 0) +
+                      (config.page_size > 0 ? kPages : 0) +
+                      (config.packed_heads > 1 ? kPackedHeads : 0);
   return accumulators + q + varying + (lean ? kOtherLean : kOther) + unequal;
 }
 
@@ -72,6 +75,16 @@ Config base_config(const Problem& problem) {
   config.page_size = static_cast<int>(problem.page_size.value_or(0));
   config.strided = problem.strided;
   return config;
+}
+
+// As many heads as a tile of the config should hold, by what the problem says of lengths and heads.
+int packed_heads(const Problem& problem, const Config& config) {
+  if (config.tile_list || !problem.seqlen_q || !problem.num_heads_q || !problem.num_heads_kv ||
+      *problem.num_heads_kv == 0) {
+    return 1;
+  }
+  return static_cast<int>(heads_to_pack(
+      *problem.seqlen_q, *problem.num_heads_q / *problem.num_heads_kv, config.tile_m));
 }
 
 Config with_shape(Config config, const TileShape& shape) {
@@ -130,7 +143,8 @@ std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
   const bool few_rows = problem.seqlen_q.value_or(4096) <= 64 || has_fine_blocks(problem);
   std::optional<Config> best;
   for (const TileShape& shape : preferred_shapes(base, few_rows)) {
-    const Config config = with_shape(base, shape);
+    Config config = with_shape(base, shape);
+    config.packed_heads = packed_heads(problem, config);
     if (!fits(config, arch)) continue;
     if (!best) best = config;
     if (resident_warps(config, arch) >= kEnoughWarps) return config;
@@ -188,7 +202,10 @@ std::vector<Config> ForwardSm80::candidates(const Problem& problem, const Arch& 
               // The bound changes nothing where the register file holds that many blocks anyway.
               const bool bound_acts = min_blocks == 1 || registers_available(config, arch) <
                                                              arch.max_registers_per_thread;
-              if (bound_acts && fits(config, arch)) configs.push_back(config);
+              if (!bound_acts || !fits(config, arch)) continue;
+              configs.push_back(config);
+              config.packed_heads = packed_heads(problem, config);
+              if (config.packed_heads > 1 && fits(config, arch)) configs.push_back(config);
             }
           }
         }
@@ -224,9 +241,10 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
   TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
   if (has_no_output(shape)) return launch;
-  TW_ASSIGN(
-      Params params,
-      forward_params(problem, {config.tile_m, config.head_dim_qk, config.head_dim_v}, arch, shape));
+  TW_ASSIGN(Params params, forward_params(problem,
+                                          {config.tile_m, config.head_dim_qk, config.head_dim_v,
+                                           config.packed_heads},
+                                          arch, shape));
   if (config.tile_list) {
     launch.schedule_tile = {config.tile_m, config.tile_n};
   } else {
@@ -238,7 +256,7 @@ Result<FamilyLaunch> ForwardSm80::plan(const Problem& problem, const Config& con
 
   launch.params = params;
   const Dim3 block = along_x(config.num_threads());
-  launch.add_step(kForward, {.grid = {.x = forward_grid(params).x,
+  launch.add_step(kForward, {.grid = {.x = forward_grid(params, config.packed_heads).x,
                                       .y = static_cast<uint32_t>(params.num_splits)},
                              .block = block,
                              .shared_bytes = config.shared_bytes()});

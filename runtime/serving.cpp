@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "generator/launch_size.h"
+#include "generator/packed_heads.h"
 
 namespace tilewright {
 int64_t choose_num_splits(int num_sms, const Shape& shape) {
@@ -11,7 +12,11 @@ int64_t choose_num_splits(int num_sms, const Shape& shape) {
   constexpr int64_t kTileM = 64, kTileN = 64;
   constexpr int64_t kMostParts = 128;
   constexpr double kBusyEnough = 0.8;
-  const int64_t blocks = shape.batch * shape.num_heads_q * ceil_div(shape.seqlen_q, kTileM);
+  const int64_t heads_kv = shape.num_heads_kv > 0 ? shape.num_heads_kv : shape.num_heads_q;
+  const int64_t group_size = heads_kv > 0 ? shape.num_heads_q / heads_kv : 1;
+  const int64_t packed = heads_to_pack(shape.seqlen_q, group_size, kTileM);
+  const int64_t blocks =
+      shape.batch * (shape.num_heads_q / packed) * ceil_div(shape.seqlen_q * packed, kTileM);
   const int64_t tiles = ceil_div(shape.seqlen_k, kTileN);
   if (blocks == 0 || tiles == 0 || num_sms <= 0) return 1;
   // The share of the multiprocessors that work, averaged over the waves of blocks.

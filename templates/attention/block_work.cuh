@@ -14,11 +14,14 @@ struct BlockWork {
 };
 
 // Within a section the last query tile of every pair comes first (the longest under a causal mask).
+// kPackedHeads: query heads of a block, of which `head` is the first.
+template <int kPackedHeads = 1>
 __device__ __forceinline__ BlockWork block_work(const ForwardParams& params) {
-  const TileOfPair place =
-      tile_of_block({params.num_query_tiles, params.section_size, params.num_batch_heads});
-  const int batch = place.pair / params.num_heads_q;
-  const int head = place.pair - batch * params.num_heads_q;
+  const TileOfPair place = tile_of_block(
+      {params.num_query_tiles, params.section_size, params.num_batch_heads / kPackedHeads});
+  const int packs = params.num_heads_q / kPackedHeads;
+  const int batch = place.pair / packs;
+  const int head = (place.pair - batch * packs) * kPackedHeads;
   return {params.num_query_tiles - 1 - place.tile, batch, head, head / params.group_size};
 }
 

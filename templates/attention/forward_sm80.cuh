@@ -1,12 +1,12 @@
 // Forward attention on mma.sync.m16n8k16, for sm_80 and up.
 //
-// A block computes tile_m query rows of one (batch, head): warp w owns rows_per_warp rows of it and
-// never exchanges data with other warps but for the shared K and V tiles. It walks the key tiles
-// that its rows can see, an interval or a list, from last to first, and for each: S = Q·Kᵀ, mask if
-// the tile is not wholly visible, online softmax (softmax.cuh), O += P·V with P converted in
-// registers to an A operand. O and the row statistics stay in registers throughout. Masked and
-// clean tiles share one copy of the loop, parted by a uniform branch: two copies double the compile
-// time and cost registers.
+// A block computes tile_m query rows of one (batch, head), or of packed_heads heads of one group
+// (packed_rows.cuh): warp w owns rows_per_warp rows of it and never exchanges data with other warps
+// but for the shared K and V tiles. It walks the key tiles that its rows can see, an interval or a
+// list, from last to first, and for each: S = Q·Kᵀ, mask if the tile is not wholly visible, online
+// softmax (softmax.cuh), O += P·V with P converted in registers to an A operand. O and the row
+// statistics stay in registers throughout. Masked and clean tiles share one copy of the loop,
+// parted by a uniform branch: two copies double the compile time and cost registers.
 //
 // K and V tiles come by cp.async into a ring of `stages` slots.
 //   stages = 1: V of a step is loaded under S = Q·Kᵀ (the first one with its K), K of the next step
@@ -23,6 +23,7 @@
 #include "attention/block_work.cuh"
 #include "attention/config/forward_sm80.h"
 #include "attention/masks.cuh"
+#include "attention/packed_rows.cuh"
 #include "attention/params/forward.h"
 #include "attention/row_store.cuh"
 #include "attention/sequence.cuh"
@@ -53,21 +54,29 @@ struct ForwardSm80 {
   static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
   static_assert(!(kConfig.lengths_vary() && kConfig.tile_list),
                 "a tile list is of one pair of lengths");
+  static_assert(kConfig.packed_heads >= 1, "a tile has rows of one head or more");
+  static_assert(kConfig.packed_heads == 1 || !kConfig.tile_list,
+                "a tile list is of the rows of one head");
   static_assert(!(kConfig.row_range && kConfig.tile_list),
                 "a tile list says all that a row range would");
 
   using QTile = SharedTile<kConfig.tile_m, kConfig.head_dim_qk_padded()>;
   using KTile = SharedTile<kConfig.tile_n, kConfig.head_dim_qk_padded()>;
   using VTile = SharedTile<kConfig.tile_n, kConfig.head_dim_v>;
-  template <class Tile, int kColumns, int kPageSize>
-  using Loader = TileLoader<Tile, kColumns, kConfig.num_threads(), kConfig.strided, kPageSize>;
-  using QLoader = Loader<QTile, kConfig.head_dim_qk, 0>;
-  using KLoader = Loader<KTile, kConfig.head_dim_qk, kConfig.page_size>;
-  using VLoader = Loader<VTile, kConfig.head_dim_v, kConfig.page_size>;
-  using Mask =
-      typename Select<kConfig.tile_list, TileList<kConfig.tile_m, kConfig.tile_n>,
-                      typename Select<kConfig.row_range, RowRange<kConfig.tile_m, kConfig.tile_n>,
-                                      AllVisible<kConfig.tile_m, kConfig.tile_n>>::Type>::Type;
+  using QRows =
+      typename Select<(kConfig.packed_heads > 1), PackedRows<kConfig.packed_heads>, EvenRows>::Type;
+  using KeyRows =
+      typename Select<(kConfig.page_size > 0), PagedRows<kConfig.page_size>, EvenRows>::Type;
+  template <class Tile, int kColumns, class Rows>
+  using Loader = TileLoader<Tile, kColumns, kConfig.num_threads(), kConfig.strided, Rows>;
+  using QLoader = Loader<QTile, kConfig.head_dim_qk, QRows>;
+  using KLoader = Loader<KTile, kConfig.head_dim_qk, KeyRows>;
+  using VLoader = Loader<VTile, kConfig.head_dim_v, KeyRows>;
+  using Mask = typename Select<
+      kConfig.tile_list, TileList<kConfig.tile_m, kConfig.tile_n>,
+      typename Select<kConfig.row_range,
+                      RowRange<kConfig.tile_m, kConfig.tile_n, kConfig.packed_heads>,
+                      AllVisible<kConfig.tile_m, kConfig.tile_n>>::Type>::Type;
   static_assert(KeyMask<Mask>);
 
   static_assert(KTile::bytes() + VTile::bytes() == kConfig.stage_bytes() &&
@@ -83,7 +92,7 @@ struct ForwardSm80 {
   using Work = BlockWork;
 
   static __device__ __forceinline__ Work work_of_block(const ForwardParams& params) {
-    Work work = block_work(params);
+    Work work = block_work<kConfig.packed_heads>(params);
     if constexpr (kConfig.tile_list) {
       const int place = params.num_query_tiles - 1 - work.query_tile;
       work.query_tile = Mask(params, work.batch, work.head).query_tile(place);
@@ -93,6 +102,11 @@ struct ForwardSm80 {
 
   static __device__ __forceinline__ Sequence sequence_of(const ForwardParams& params, int batch) {
     return attention::sequence_of<kConfig.varlen, (kConfig.page_size > 0)>(params, batch);
+  }
+
+  // Rows of the query tiles of a block's heads.
+  static __device__ __forceinline__ int num_rows(const Sequence& sequence) {
+    return sequence.seqlen_q * kConfig.packed_heads;
   }
 
   static __device__ __forceinline__ Mask mask_of(const ForwardParams& params, const Work& work,
@@ -211,8 +225,7 @@ struct ForwardSm80 {
 
   template <class Tiles>
   static __device__ __forceinline__ void mask_scores(Scores& scores, const Mask& mask,
-                                                     const Tiles& tiles, int step,
-                                                     int first_query) {
+                                                     const Tiles& tiles, int step, int first_row) {
     if constexpr (kConfig.tile_list) {
       const auto pattern = mask.pattern(tiles, step);
       apply_mask(scores, [&](int row, int column) {
@@ -221,18 +234,20 @@ struct ForwardSm80 {
     } else {
       const int first_key = tiles.key_tile(step) * kConfig.tile_n;
       apply_mask(scores, [&](int row, int column) {
-        const KeyInterval keys = mask.row(first_query + row);
+        const KeyInterval keys = mask.row(first_row + row);
         return KeysFrom<KeyInterval>{keys, first_key + column};
       });
     }
   }
 
-  static __device__ __forceinline__ int first_query_of_warp(const Work& work) {
+  static __device__ __forceinline__ int first_row_of_warp(const Work& work) {
     return work.query_tile * kConfig.tile_m + warp() * kConfig.rows_per_warp();
   }
 
-  // Row of a thread's `row`-th row, from the first one of its warp.
-  static __device__ __forceinline__ int row_offset(int row) { return lane() / 4 + 8 * row; }
+  // Of a thread's `row`-th row.
+  static __device__ __forceinline__ RowPlace place(const Work& work, int row) {
+    return place_of_row<kConfig.packed_heads>(first_row_of_warp(work) + lane() / 4 + 8 * row);
+  }
 
   // Scores become weights; the output so far is brought to the new maximum.
   static __device__ __forceinline__ void compute_weights(Scores& scores, Output& out,
@@ -302,7 +317,6 @@ struct ForwardSm80 {
         (work.batch * strides.batch + work.head * strides.head + sequence.first_q * strides.row) *
             2 +
         chunk_offset * dim_bytes;
-    float* const lse = lse_of<kConfig.varlen>(params, work.batch, work.head, sequence);
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
       const float inverse_sum = softmax.inverse_sum(row);
@@ -318,10 +332,13 @@ struct ForwardSm80 {
         }
         chunks[n / 4] = gather_quad(words);
       }
-      const int query = first_query_of_warp(work) + row_offset(row);
-      if (query >= sequence.seqlen_q) continue;
-      if (params.lse != nullptr && lane() % 4 == 0) lse[query] = softmax.log_sum(row);
-      char* const to = out_of_lane + query * strides.row * 2;
+      const RowPlace at = place(work, row);
+      if (at.query >= sequence.seqlen_q) continue;
+      if (params.lse != nullptr && lane() % 4 == 0) {
+        lse_of<kConfig.varlen>(params, work.batch, work.head + at.head, sequence)[at.query] =
+            softmax.log_sum(row);
+      }
+      char* const to = out_of_lane + (at.head * strides.head + at.query * strides.row) * 2;
 #pragma unroll
       for (int n = 0; n < kConfig.out_fragments(); n += 4) {
         if (n + 4 <= kConfig.out_fragments() || n + lane() % 4 < kConfig.out_fragments()) {
@@ -338,18 +355,17 @@ struct ForwardSm80 {
     softmax.finish();
     const Work work = work_of_block(params);
     const int seqlen_q = sequence_of(params, work.batch).seqlen_q;
-    const long long first_row =
-        (static_cast<long long>(ptx::block_index_y()) * params.num_batch_heads +
-         work.batch * params.num_heads_q + work.head) *
-        params.seqlen_q;
+    const long long first_head =
+        static_cast<long long>(ptx::block_index_y()) * params.num_batch_heads +
+        work.batch * params.num_heads_q + work.head;
 #pragma unroll
     for (int row = 0; row < 2 * kConfig.row_fragments(); ++row) {
-      const int query = first_query_of_warp(work) + row_offset(row);
-      if (query >= seqlen_q) continue;
+      const RowPlace at = place(work, row);
+      if (at.query >= seqlen_q) continue;
+      const long long index = (first_head + at.head) * params.seqlen_q + at.query;
       const float inverse_sum = softmax.inverse_sum(row);
-      if (lane() % 4 == 0) params.partial_lse[first_row + query] = softmax.log_sum(row);
-      float* const to =
-          params.partial_out + (first_row + query) * kConfig.head_dim_v + lane() % 4 * 2;
+      if (lane() % 4 == 0) params.partial_lse[index] = softmax.log_sum(row);
+      float* const to = params.partial_out + index * kConfig.head_dim_v + lane() % 4 * 2;
 #pragma unroll
       for (int n = 0; n < kConfig.out_fragments(); ++n) {
         const float(&pair)[4] = out[row / 2][n];
@@ -379,11 +395,12 @@ struct ForwardSm80 {
                                                            const Work& work,
                                                            const Sequence& sequence, int thread) {
       if constexpr (kConfig.page_size > 0) {
-        return KeyLoader(tensor, strides, 0, work.kv_head, thread,
-                         params.block_table + work.batch * params.table_width);
+        const int* const table = params.block_table + work.batch * params.table_width;
+        return KeyLoader(tensor, strides, 0, work.kv_head, thread, KeyRows(strides, table));
+      } else {
+        return KeyLoader(from_row(tensor, strides, sequence.first_k), strides, work.batch,
+                         work.kv_head, thread);
       }
-      return KeyLoader(from_row(tensor, strides, sequence.first_k), strides, work.batch,
-                       work.kv_head, thread);
     }
 
     static __device__ __forceinline__ const void* from_row(const void* tensor,
@@ -412,7 +429,7 @@ struct ForwardSm80 {
                                                           const Work& work, const Tiles& tiles,
                                                           const Sources& sources, unsigned shared) {
     sources.q.template load<true>(shared + kConfig.q_offset(), work.query_tile * kConfig.tile_m,
-                                  sequence.seqlen_q);
+                                  num_rows(sequence));
     ptx::cp_async_commit();
     const int last = tiles.end - 1;
     load_stage<true>(sources, shared, tiles.key_tile(last), sequence.seqlen_k);
@@ -467,7 +484,7 @@ struct ForwardSm80 {
     const Work work = work_of_block(params);
     const Sequence sequence = sequence_of(params, work.batch);
     // Blocks are as many as the longest sequence needs.
-    if (kConfig.varlen && work.query_tile * kConfig.tile_m >= sequence.seqlen_q) return;
+    if (kConfig.varlen && work.query_tile * kConfig.tile_m >= num_rows(sequence)) return;
     const Mask mask = mask_of(params, work, sequence);
     const auto tiles = part_of(params, mask.key_tiles(work.query_tile));
     Output out = {};
@@ -481,13 +498,13 @@ struct ForwardSm80 {
         __syncthreads();
         load_q_registers(q, shared + kConfig.q_offset());
       }
-      const int first_query = first_query_of_warp(work);
+      const int first_row = first_row_of_warp(work);
       int slot = 0;
       for (int step = tiles.end - 1; step >= tiles.begin; --step) {
         Scores scores;
         advance(sequence, tiles, sources, shared, step, slot, q, scores);
         if constexpr (kConfig.softcap) apply_softcap(scores, params.tanh_scale);
-        if (!tiles.clean(step)) mask_scores(scores, mask, tiles, step, first_query);
+        if (!tiles.clean(step)) mask_scores(scores, mask, tiles, step, first_row);
         compute_weights(scores, out, softmax, params.scale_log2);
         accumulate_output(out, scores, stage(shared, slot) + KTile::bytes());
         slot = slot == kConfig.stages - 1 ? 0 : slot + 1;

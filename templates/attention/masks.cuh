@@ -7,6 +7,7 @@
 // pair in place of row(query).
 #pragma once
 
+#include "attention/packed_rows.cuh"
 #include "attention/params/tile_lists.h"
 #include "attention/types.cuh"
 
@@ -71,7 +72,8 @@ struct AllVisible {
   __device__ __forceinline__ KeyInterval row(int) const { return {0, seqlen_k}; }
 };
 
-template <int kTileM, int kTileN>
+// Rows are those of kPackedHeads query heads (packed_rows.cuh).
+template <int kTileM, int kTileN, int kPackedHeads = 1>
 struct RowRange {
   using Row = KeyInterval;
   long long row_left;
@@ -88,7 +90,8 @@ struct RowRange {
 
   __device__ __forceinline__ KeyTiles key_tiles(int query_tile) const {
     const int first = query_tile * kTileM;
-    const int last = (seqlen_q - first < kTileM ? seqlen_q : first + kTileM) - 1;
+    const int num_rows = seqlen_q * kPackedHeads;
+    const int last = (num_rows - first < kTileM ? num_rows : first + kTileM) - 1;
     // Both ends of an interval grow with the row: what some row sees, and what all rows see.
     const KeyInterval some = {row(first).begin, row(last).end};
     const KeyInterval all = {row(last).begin, row(first).end};
@@ -98,7 +101,8 @@ struct RowRange {
     if (tiles.clean_begin >= tiles.clean_end) tiles.clean_begin = tiles.clean_end = tiles.begin;
     return tiles;
   }
-  __device__ __forceinline__ KeyInterval row(int query) const {
+  __device__ __forceinline__ KeyInterval row(int row) const {
+    const int query = place_of_row<kPackedHeads>(row).query;
     return {clamp_to_int(row_left + query, 0, seqlen_k),
             clamp_to_int(row_right + query + 1, 0, seqlen_k)};
   }

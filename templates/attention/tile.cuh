@@ -68,11 +68,36 @@ __device__ __forceinline__ Chunk load_chunk(const char* from, long long dim_byte
   return elements;
 }
 
+// Where the rows of a loader lie, in bytes from the first one: one stride apart, so that they are
+// stepped through …
+struct EvenRows {
+  static constexpr bool even() { return true; }
+  long long row_bytes;
+
+  __device__ __forceinline__ explicit EvenRows(const TensorStrides& strides)
+      : row_bytes(strides.row * 2) {}
+  __device__ __forceinline__ long long offset(int row) const { return row * row_bytes; }
+};
+
+// … or in pages of kPageSize rows, which a table names: each is looked up.
+template <int kPageSize>
+struct PagedRows {
+  static constexpr bool even() { return false; }
+  long long row_bytes;
+  const int* page_table;
+  long long page_bytes;
+
+  __device__ __forceinline__ PagedRows(const TensorStrides& strides, const int* table)
+      : row_bytes(strides.row * 2), page_table(table), page_bytes(strides.batch * 2) {}
+  __device__ __forceinline__ long long offset(int row) const {
+    return page_table[row / kPageSize] * page_bytes + row % kPageSize * row_bytes;
+  }
+};
+
 // Fills tiles from the rows of one head of a tensor. Columns from kValidColumns on, and rows from
-// `rows_left` on, become zero: memory outside the tensor never reaches a result, not even as
+// `num_rows` on, become zero: memory outside the tensor never reaches a result, not even as
 // 0 · NaN.
-// kPageSize: rows lie in pages of so many (0: in one piece), which the table names.
-template <class Tile, int kValidColumns, int kNumThreads, bool kStrided, int kPageSize = 0>
+template <class Tile, int kValidColumns, int kNumThreads, bool kStrided, class Rows = EvenRows>
 struct TileLoader {
   static constexpr int valid_chunks() { return kValidColumns / kChunkElements; }
   // Thread i handles chunk i % chunks of row i / chunks of every pass. A pass of a multiple of the
@@ -87,26 +112,25 @@ struct TileLoader {
   static constexpr bool all_threads_load() { return pass_rows() * Tile::chunks() == kNumThreads; }
   static_assert(pass_rows() > 0, "a row has more chunks than the block has threads");
 
-  const char* thread_base;  // this thread's chunk of rows [0, pass_rows)
-  long long row_bytes;
-  long long dim_bytes;  // between elements; used by strided tensors only
+  Rows rows;
+  const char* thread_base;  // this thread's chunk: of rows [0, pass_rows) if even, else of row 0
+  long long dim_bytes;      // between elements; used by strided tensors only
   int row;
   int chunk;
-  const int* page_table;  // of pages only, as page_bytes
-  long long page_bytes;
 
   __device__ __forceinline__ TileLoader(const void* tensor, const TensorStrides& strides,
+                                        long long batch, long long head, int thread)
+      : TileLoader(tensor, strides, batch, head, thread, Rows(strides)) {}
+  __device__ __forceinline__ TileLoader(const void* tensor, const TensorStrides& strides,
                                         long long batch, long long head, int thread,
-                                        const int* table = nullptr)
-      : row_bytes(strides.row * 2),
+                                        const Rows& where)
+      : rows(where),
         dim_bytes(kStrided ? strides.dim * 2 : 2),
         row(thread / Tile::chunks()),
-        chunk(thread % Tile::chunks()),
-        page_table(table),
-        page_bytes(strides.batch * 2) {
+        chunk(thread % Tile::chunks()) {
     thread_base = static_cast<const char*>(tensor) +
                   (batch * strides.batch + head * strides.head) * 2 +
-                  (kPageSize > 0 ? 0 : row * row_bytes) + chunk * kChunkElements * dim_bytes;
+                  (Rows::even() ? rows.offset(row) : 0) + chunk * kChunkElements * dim_bytes;
   }
 
   // Starts copying rows [first_row, first_row + Tile::rows()). kChecked: rows from `num_rows` of
@@ -114,7 +138,8 @@ struct TileLoader {
   template <bool kChecked>
   __device__ __forceinline__ void load(unsigned tile_address, int first_row, int num_rows) const {
     if (!all_threads_load() && row >= pass_rows()) return;
-    const char* from = thread_base + first_row * row_bytes;
+    const char* from = thread_base;
+    if constexpr (Rows::even()) from += rows.offset(first_row);
     const unsigned to = tile_address + static_cast<unsigned>(Tile::offset(row, chunk));
 #pragma unroll
     for (int pass = 0; pass < num_passes(); ++pass) {
@@ -125,21 +150,17 @@ struct TileLoader {
         address = tile_address + static_cast<unsigned>(Tile::offset(tile_row, chunk));
       }
       const bool exists = !kChecked || first_row + tile_row < num_rows;
-      if constexpr (kPageSize > 0) {
-        copy_chunk<kChecked>(address, exists ? in_page(first_row + tile_row) : thread_base, exists);
-      } else {
+      if constexpr (Rows::even()) {
         copy_chunk<kChecked>(address, from, exists);
-        from += pass_rows() * row_bytes;
+        from += rows.offset(pass_rows());
+      } else {
+        const long long offset = exists ? rows.offset(first_row + tile_row) : 0;
+        copy_chunk<kChecked>(address, from + offset, exists);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ const char* in_page(int tensor_row) const {
-    return thread_base + page_table[tensor_row / kPageSize] * page_bytes +
-           tensor_row % kPageSize * row_bytes;
-  }
-
   template <bool kChecked>
   __device__ __forceinline__ void copy_chunk(unsigned address, const char* from,
                                              bool row_exists) const {

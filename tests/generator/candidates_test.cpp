@@ -105,6 +105,42 @@ TEST(DefaultConfig, FollowsTheProblem) {
   EXPECT_FALSE(forward(dense->config).row_range) << "a window open on both sides masks nothing";
 }
 
+int default_packed_heads(const char* problem) {
+  const auto choice = choose_config(*Problem::parse(problem), *arch_from_target("sm_80"));
+  EXPECT_TRUE(choice.ok()) << problem;
+  return forward(choice->config).packed_heads;
+}
+
+// A group's heads share a tile where that leaves at least a tenth fewer blocks.
+TEST(DefaultConfig, PacksGroupsOfShortQueries) {
+  EXPECT_EQ(default_packed_heads("hq32 hkv4 q1 qk128 v128"), 8);
+  EXPECT_EQ(default_packed_heads("hq71 hkv1 q1 qk64 v64 causal varlen paged=16 splits=4"), 71);
+  EXPECT_EQ(default_packed_heads("hq6 hkv2 q17 qk64 v64 strided"), 3);
+  EXPECT_EQ(default_packed_heads("hq8 hkv1 q65 qk64 v64"), 8) << "5 tiles of 128 instead of 8";
+  EXPECT_EQ(default_packed_heads("hq8 hkv1 q64 qk64 v64"), 1) << "the rows fill their tiles";
+  EXPECT_EQ(default_packed_heads("hq8 hkv1 q4097 qk64 v64"), 1) << "257 tiles instead of 264";
+  EXPECT_EQ(default_packed_heads("hq8 hkv8 q1 qk64 v64"), 1);
+  EXPECT_EQ(default_packed_heads("hq8 hkv1 q1 qk64 v64 bigbird"), 1);
+  EXPECT_EQ(default_packed_heads("hq8 hkv1 qk64 v64"), 1) << "lengths are not known to be short";
+  EXPECT_EQ(default_packed_heads("q1 qk64 v64"), 1) << "groups are not known";
+}
+
+// Packed and plain configs both, for a tuner to choose from.
+TEST(Candidates, OfferPackedHeadsBesideSingleOnes) {
+  const Problem problem = *Problem::parse("hq8 hkv1 q1 qk64 v64");
+  int packed = 0, single = 0;
+  const std::vector<AnyConfig> all = candidates(problem, *arch_from_target("sm_80"));
+  for (const AnyConfig& config : all) {
+    const int heads = forward(config).packed_heads;
+    EXPECT_TRUE(heads == 1 || heads == 8);
+    ++(heads == 1 ? single : packed);
+  }
+  EXPECT_GT(packed, 20);
+  EXPECT_GE(single, packed) << "packed rows take registers";
+  const AnyConfig chosen = choose_config(problem, *arch_from_target("sm_80"))->config;
+  EXPECT_NE(std::find(all.begin(), all.end(), chosen), all.end());
+}
+
 // An SM should hold two warps for each of its four schedulers wherever some shape allows it.
 TEST(DefaultConfig, KeepsEnoughWarpsResident) {
   for (const Arch& arch : all_archs()) {

@@ -56,21 +56,48 @@ TEST(SharedTile, IsFreeOfBankConflictsForEveryHeadDim) {
   check_layouts(std::make_integer_sequence<int, 32>());
 }
 
+// Rows of packed heads: every pair of query and head once, queries never falling.
+template <int kHeads>
+void check_places() {
+  std::set<std::pair<int, int>> places;
+  int last_query = 0;
+  for (int row = 0; row < 17 * kHeads; ++row) {
+    const RowPlace place = place_of_row<kHeads>(row);
+    EXPECT_GE(place.query, last_query);
+    EXPECT_TRUE(place.head >= 0 && place.head < kHeads);
+    last_query = place.query;
+    places.emplace(place.query, place.head);
+    EXPECT_EQ(PackedRows<kHeads>({0, 1000, 7, 1}).offset(row),
+              (place.head * 1000 + place.query * 7) * 2);
+  }
+  EXPECT_EQ(places.size(), size_t{17} * kHeads);
+  EXPECT_EQ(last_query, 16);
+}
+
+TEST(PackedRows, HoldEveryPairOfQueryAndHead) {
+  check_places<1>();
+  check_places<3>();
+  check_places<7>();
+  check_places<8>();
+}
+
 constexpr int kTileM = 16, kTileN = 8;
 
-template <class Mask>
+template <class Mask, int kPackedHeads = 1>
 void check_key_tiles(const ForwardParams& params) {
   const Mask mask(params);
-  for (int query_tile = 0; query_tile * kTileM < params.seqlen_q; ++query_tile) {
+  const int num_rows = params.seqlen_q * kPackedHeads;
+  for (int query_tile = 0; query_tile * kTileM < num_rows; ++query_tile) {
     const KeyTiles tiles = mask.key_tiles(query_tile);
     for (int tile = 0; tile * kTileN < params.seqlen_k + kTileN; ++tile) {
       bool any = false, all = true;
-      for (int i = 0; i < kTileM && query_tile * kTileM + i < params.seqlen_q; ++i) {
-        const long long query = query_tile * kTileM + i;
+      for (int i = 0; i < kTileM && query_tile * kTileM + i < num_rows; ++i) {
+        const int row = query_tile * kTileM + i;
+        const long long query = row / kPackedHeads;
         for (int key = tile * kTileN; key < (tile + 1) * kTileN; ++key) {
           const bool visible = key < params.seqlen_k && key >= params.row_left + query &&
                                key <= params.row_right + query;
-          EXPECT_EQ(mask.row(static_cast<int>(query)).visible(key), visible);
+          EXPECT_EQ(mask.row(row).visible(key), visible);
           any |= visible;
           all &= visible;
         }
@@ -101,6 +128,8 @@ TEST(Masks, ExtentsMatchTheDefinition) {
           params.row_left = offset - left;
           params.row_right = offset + right;
           check_key_tiles<RowRange<kTileM, kTileN>>(params);
+          check_key_tiles<RowRange<kTileM, kTileN, 3>, 3>(params);
+          check_key_tiles<RowRange<kTileM, kTileN, 8>, 8>(params);
         }
       }
     }

@@ -57,6 +57,23 @@ TEST(PlanForward, RefusesWhatExceedsThirtyTwoBits) {
   }
 }
 
+// Groups of 6 heads with 5 rows each are 30 rows: one block of 64 instead of six.
+TEST(PlanForward, PacksHeadsIntoRows) {
+  const ForwardSm80Config config = {.packed_heads = 6, .tile_m = 64};
+  const FamilyLaunch launch = plan("qk128 splits=3", config, {7, 5, 100, 12, 2});
+  EXPECT_EQ(launch.steps[0].geometry.grid.x, 7u * 2);
+  EXPECT_EQ(params_of(launch).num_query_tiles, 1);
+  EXPECT_EQ(params_of(launch).num_batch_heads, 7 * 12);
+  EXPECT_EQ(params_of(launch).section_size, 7 * 2);
+  EXPECT_EQ(plan("qk128", config, {7, 11, 100, 12, 2}).steps[0].geometry.grid.x, 7u * 2 * 2);
+  const Arch arch = *arch_from_target("sm_80");
+  for (const Shape& shape : {Shape{1, 5, 5, 8, 2}, Shape{1, 1 << 29, 5, 6, 1}}) {
+    const auto refused = ForwardSm80::plan(*Problem::parse("qk128"), config, arch, shape);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupportedProblem);
+  }
+}
+
 // Whole groups of query heads, as many as have their K and V in half of L2 (40 MiB here).
 TEST(PlanForward, SectionsShareTheCache) {
   EXPECT_EQ(params_of(plan("qk128 v128", {}, {4, 4096, 4096, 32, 8})).section_size,

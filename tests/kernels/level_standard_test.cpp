@@ -59,6 +59,18 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param)) + "_" + test_name(std::get<1>(test.param));
     });
 
+class PackedHeadsStandard : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(PackedHeadsStandard, AllCandidatesAreRightUnderAllSchedules) {
+  EXPECT_EQ(verify_packed_candidates("emulated:a100", GetParam(), 1), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, PackedHeadsStandard,
+                         ::testing::Values("hq3 hkv1 q5 k131 qk64 v64 fp16 causal",
+                                           "b2 hq7 hkv1 q2 k70 qk128 v128 bf16 varlen paged=16",
+                                           "hq5 hkv1 q17 k67 qk80 v48 fp16 splits=2 strided"),
+                         [](const auto& test) { return test_name(test.param); });
+
 class CandidatesSm90Standard : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CandidatesSm90Standard, AllMatchReference) {

@@ -41,7 +41,7 @@ FORWARD = [
      "KeyInterval row(int) const { return {0, seqlen_k}; }",
      "KeyInterval row(int) const { return {0, seqlen_k - 1}; }", "*Smoke/Forward.*q67_k131*"),
     ("rows beyond seqlen_q stored", "attention/forward_sm80.cuh",
-     "if (query >= sequence.seqlen_q) continue;\n      if (params.lse", "if (params.lse", "*Smoke/Forward.*q67_k131*"),
+     "if (at.query >= sequence.seqlen_q) continue;\n      if (params.lse", "if (params.lse", "*Smoke/Forward.*q67_k131*"),
     ("output not rescaled to the new maximum", "attention/forward_sm80.cuh",
      "out[row / 2][n][row % 2 * 2] *= rescale;", "", "*q67_k131*:*OnlineSoftmax*"),
     ("wrong key head of a group", "attention/block_work.cuh", "head / params.group_size}",
@@ -163,18 +163,35 @@ FORWARD_SM90 = [
     ("lengths not aligned", SEQUENCE, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", SM90_PACKED),
 ]
 
-SM80 = "attention/forward_sm80.cuh"
+SM80, PACKED = "attention/forward_sm80.cuh", "attention/packed_rows.cuh"
 SERVING = [
     ("keys of a sequence from the first row on", SEQUENCE, "first_k = params.cu_seqlens_k[batch];", "first_k = 0;",
      "Varlen/*"),
     ("lengths not aligned", SEQUENCE, "params.row_left + seqlen_k - seqlen_q,", "params.row_left,", "Varlen/*"),
     ("lse of packed rows misplaced", SEQUENCE, "* params.total_q + sequence.first_q", "* params.total_q", "Varlen/*"),
-    ("every key in the first page", "attention/tile.cuh", "page_table[tensor_row / kPageSize]", "page_table[0]",
+    ("every key in the first page", "attention/tile.cuh", "page_table[row / kPageSize]", "page_table[0]",
      "Paged/*"),
-    ("keys beyond those used", SEQUENCE, "seqlen_k = params.seqused_k[batch];",
-     "seqlen_k = params.seqused_k[batch] + 1;", "Paged/*"),
+    ("keys beyond those used", SEQUENCE, "seqlen_k = params.seqused_k[batch];", "seqlen_k = params.seqused_k[batch] + 1;",
+     "Paged/*"),
     ("a tile in two parts", SM80, "begin + count < tiles.end ? begin + count : tiles.end",
      "begin + count + 1 < tiles.end ? begin + count + 1 : tiles.end", "Splits/*:ServingSplits*"),
+    ("query of a packed row not divided by the heads", PACKED, "const int query = static_cast<int>("
+     "static_cast<unsigned>(row) / static_cast<unsigned>(kHeads));", "const int query = row;", "*PackedHeads.*"),
+    ("every packed row of the first head", PACKED, "row - query * kHeads}", "0}", "*PackedHeads.*"),
+    ("mask of a row not of its query", "attention/masks.cuh", "place_of_row<kPackedHeads>(row).query", "row",
+     "*PackedHeads.*"),
+    ("rows of one head only", "attention/masks.cuh", "seqlen_q * kPackedHeads;", "seqlen_q;", "*PackedHeads.*"),
+    ("first head of a block too low", "attention/block_work.cuh", "packs) * kPackedHeads;", "packs);", "*PackedHeads.*"),
+    ("pairs counted by single heads", "attention/block_work.cuh", "params.num_batch_heads / kPackedHeads", "params.num_batch_heads",
+     "*PackedHeads.*"),
+    ("rows of later heads not loaded", SM80, "num_rows(sequence));\n    ptx::cp_async_commit();",
+     "sequence.seqlen_q);\n    ptx::cp_async_commit();", "*PackedHeads.*"),
+    ("output of every head in the first one's", SM80, "at.head * strides.head + ", "", "*PackedHeads.*"),
+    ("lse of every head in the first one's", SM80, "work.head + at.head, sequence", "work.head, sequence", "*PackedHeads.*"),
+    ("parts of every head in the first one's", SM80, "(first_head + at.head) * params.seqlen_q",
+     "first_head * params.seqlen_q", "*PackedHeads.*"),
+    ("packed sequence ends at its queries", SM80, "kConfig.tile_m >= num_rows(sequence)) return;",
+     "kConfig.tile_m >= sequence.seqlen_q) return;", "*PackedHeads.*"),
     ("parts not weighted", SM80, "out += weight * params.partial_out", "out += params.partial_out",
      "Splits/*:ServingSplits*"),
 ]

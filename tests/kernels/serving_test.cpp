@@ -57,13 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test_name(test.param); });
 
 TEST(ServingSchedules, GiveTheSameBits) {
-  for (const EmulatorSettings& settings : {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY,
-                                          .observers = TW_EMULATOR_OBSERVERS_FULL},
-                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
-                                           .seed = 3,
-                                           .observers = TW_EMULATOR_OBSERVERS_FULL,
-                                           .host_threads = 2}}) {
-    const ScopedEmulatorSettings scope(settings);
+  for (const ScheduleCase& schedule : watched_schedules(1)) {
+    const ScopedEmulatorSettings scope(schedule.settings);
     EXPECT_EQ(
         run_and_verify({.problem = "b3 hq2 hkv1 q40 k131 qk64 v64 fp16 varlen splits=3 causal",
                         .options = {.gaps = true, .repeat = 2}}),
@@ -72,8 +67,7 @@ TEST(ServingSchedules, GiveTheSameBits) {
 }
 
 // Outputs and lse of 1 to 8 parts agree to rounding; parts without a key change nothing.
-TEST(ServingSplits, AgreeWithOne) {
-  const std::string text = "hq4 hkv2 q3 k211 qk64 v48 fp16 causal";
+void expect_splits_agree(const std::string& text) {
   const Problem problem = *Problem::parse(text);
   const reference::Sizes sizes = *trial_sizes(problem);
   const TrialTensors inputs = random_inputs(problem, sizes, 5);
@@ -88,6 +82,12 @@ TEST(ServingSplits, AgreeWithOne) {
       ASSERT_LE(std::abs(parts.lse[i] - one.lse[i]), 1e-5f) << splits << " parts, row " << i;
     }
   }
+}
+
+TEST(ServingSplits, AgreeWithOne) { expect_splits_agree("hq2 hkv2 q3 k211 qk64 v48 fp16 causal"); }
+
+TEST(ServingSplits, AgreeWithOneWhereHeadsArePacked) {
+  expect_splits_agree("hq6 hkv2 q3 k211 qk64 v48 fp16 causal");
 }
 
 TEST(ServingBadInput, IsNamedBeforeAnyLaunch) {

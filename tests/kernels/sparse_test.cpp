@@ -73,13 +73,6 @@ INSTANTIATE_TEST_SUITE_P(Smoke, SparsePairs,
                                            "causal=top-left+window=0,5 blocks=40"),
                          [](const auto& test) { return test_name(test.param); });
 
-// Matrix instructions of one tile of a config: S = Q·Kᵀ and O += P·V in steps of 16 x 8 x 16.
-uint64_t mma_per_tile(const attention::ForwardSm80Config& config) {
-  const int scores = config.key_fragments() * config.depth_fragments();
-  const int output = config.out_fragments() * config.tile_n / 16;
-  return static_cast<uint64_t>(config.num_warps * config.row_fragments() * (scores + output));
-}
-
 struct Executed {
   Schedule schedule;
   uint64_t mma = 0, expected = 0;
@@ -141,15 +134,8 @@ class SparseSchedules : public ::testing::TestWithParam<std::string> {};
 
 // Every legal order of the asynchronous copies gives the same bits.
 TEST_P(SparseSchedules, MatchReference) {
-  for (const EmulatorSettings& settings : {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_EAGER,
-                                          .observers = TW_EMULATOR_OBSERVERS_FULL},
-                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY,
-                                           .observers = TW_EMULATOR_OBSERVERS_FULL},
-                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
-                                           .seed = 3,
-                                           .observers = TW_EMULATOR_OBSERVERS_FULL,
-                                           .host_threads = 2}}) {
-    const ScopedEmulatorSettings scope(settings);
+  for (const ScheduleCase& schedule : watched_schedules(1)) {
+    const ScopedEmulatorSettings scope(schedule.settings);
     EXPECT_EQ(run_and_verify({.problem = GetParam(), .options = {.gaps = true, .repeat = 2}}), "");
   }
 }

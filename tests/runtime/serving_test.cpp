@@ -28,6 +28,22 @@ TEST(NumSplits, FillTheDevice) {
             1);
 }
 
+// A group of query heads with short queries is one block.
+TEST(NumSplits, CountPackedHeadsOnce) {
+  const Shape grouped = {
+      .batch = 1, .seqlen_q = 1, .seqlen_k = 65536, .num_heads_q = 64, .num_heads_kv = 8};
+  Shape one_head_each = grouped;
+  one_head_each.num_heads_q = 8;
+  EXPECT_EQ(choose_num_splits(132, grouped), choose_num_splits(132, one_head_each));
+  Shape apart = grouped;
+  apart.num_heads_kv = 64;
+  EXPECT_GT(choose_num_splits(132, grouped), choose_num_splits(132, apart));
+  // Queries that fill their tiles: no group is packed.
+  Shape filled = grouped;
+  filled.seqlen_q = 64;
+  EXPECT_EQ(choose_num_splits(132, filled), choose_num_splits(132, apart));
+}
+
 TEST(CuSeqlens, FaultsNameEntryAndValue) {
   const auto check = [](std::vector<int32_t> sums) {
     const Status status = check_cu_seqlens("cu_seqlens_q", sums, 10, 6);

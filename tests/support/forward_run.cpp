@@ -1,6 +1,7 @@
 #include "tests/support/forward_run.h"
 
 #include "core/check.h"
+#include "generator/generator.h"
 #include "runtime/session_access.h"
 #include "tests/support/emulated_session.h"
 
@@ -44,6 +45,32 @@ std::string run_and_verify(const ForwardRun& run) {
   const Result<Verdict> verdict = verify(*problem, *sizes, inputs, *outputs);
   if (!verdict.ok()) return verdict.error().to_string();
   return verdict->ok() ? "" : explain(verdict->detail(), run, *problem, *kernel);
+}
+
+std::string verify_packed_candidates(const std::string& device, const std::string& problem,
+                                     size_t step) {
+  const Arch& arch = SessionAccess::device(shared_session(device)).arch();
+  std::vector<AnyConfig> configs = candidates(*Problem::parse(problem), arch);
+  std::erase_if(configs, [](const AnyConfig& config) {
+    const auto* const forward = std::get_if<attention::ForwardSm80Config>(&config);
+    return forward == nullptr || forward->packed_heads == 1;
+  });
+  if (configs.empty()) return problem + " has no candidate that packs heads";
+  for (size_t i = 0; i < configs.size(); i += step) {
+    for (const ScheduleCase& schedule : watched_schedules(1)) {
+      const ScopedEmulatorSettings scope(schedule.settings);
+      const std::string fault = run_and_verify(
+          {.device = device, .problem = problem, .options = {.gaps = true}, .config = configs[i]});
+      if (!fault.empty()) return fault;
+    }
+  }
+  return "";
+}
+
+uint64_t mma_per_tile(const attention::ForwardSm80Config& config) {
+  const int scores = config.key_fragments() * config.depth_fragments();
+  const int output = config.out_fragments() * config.tile_n / 16;
+  return static_cast<uint64_t>(config.num_warps * config.row_fragments() * (scores + output));
 }
 
 TrialOutputs outputs_of(const ForwardRun& run, const TrialTensors& inputs) {

@@ -30,6 +30,14 @@ Trial make_trial(const std::string& text, uint64_t seed);
 // the command that repeats it.
 std::string run_and_verify(const ForwardRun& run);
 
+// The problem with every step-th of its candidates that pack query heads, under all of
+// watched_schedules(); "" or what run_and_verify says of the first that is not right.
+std::string verify_packed_candidates(const std::string& device, const std::string& problem,
+                                     size_t step);
+
+// Matrix instructions of one tile of a config: S = Q·Kᵀ and O += P·V in steps of 16 x 8 x 16.
+uint64_t mma_per_tile(const attention::ForwardSm80Config& config);
+
 // The outputs of a run with given inputs, for tests that compare runs with each other. Ends the
 // test program on an error.
 TrialOutputs outputs_of(const ForwardRun& run, const TrialTensors& inputs);

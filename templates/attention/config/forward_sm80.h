@@ -22,6 +22,7 @@ struct ForwardSm80Config {
   int page_size = 0;       // keys of a page; 0: K and V are not in pages
   bool softcap = false;    // scores pass through cap * tanh(s / cap)
   bool strided = false;    // element alignment only: no 16-byte copies, any inner stride
+  int packed_heads = 1;    // query heads of a group that share a tile's rows
   int tile_m = 128;        // query rows of a block; 16 or 32 of them per warp
   int tile_n = 64;         // keys of a step
   int num_warps = 4;
@@ -69,6 +70,7 @@ struct ForwardSm80Config {
     f("page_size", self.page_size);
     f("softcap", self.softcap);
     f("strided", self.strided);
+    f("packed_heads", self.packed_heads);
     f("tile_m", self.tile_m);
     f("tile_n", self.tile_n);
     f("num_warps", self.num_warps);
