@@ -8,9 +8,11 @@
 
 #include "core/any_config.h"
 #include "core/check.h"
+#include "generator/bind_tensors.h"
 #include "generator/block_order.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
+#include "generator/refusals.h"
 
 namespace tilewright {
 namespace {
@@ -118,18 +120,9 @@ LaunchGeometry geometry(const attention::BlockOrder& order, int threads, int64_t
 }  // namespace
 
 std::vector<std::string> BackwardSm80::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.compute_capability() < 80) {
-    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
-  }
-  for (const std::string& feature : unusual_features(problem)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
-  check_head_dims(problem, reasons);
-  if (reasons.empty() && !find_default(problem, arch)) {
-    reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
-                                  arch.shared_bytes_per_block, arch.target()));
-  }
+  std::vector<std::string> reasons = common_refusals(Config::family(), NeededArch::kSm80OrLater,
+                                                     problem, arch, unusual_features(problem));
+  if (reasons.empty() && !find_default(problem, arch)) reasons.push_back(no_config_fits(arch));
   return reasons;
 }
 
@@ -163,10 +156,7 @@ std::vector<Config> BackwardSm80::candidates(const Problem& problem, const Arch&
 }
 
 Config BackwardSm80::default_config(const Problem& problem, const Arch& arch) {
-  const std::optional<Config> config = find_default(problem, arch);
-  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses",
-           Config::family());
-  return *config;
+  return default_of_accepted(find_default(problem, arch));
 }
 
 std::vector<EntryPoint> BackwardSm80::entries(const Config& config) {
@@ -245,20 +235,12 @@ Result<FamilyLaunch> BackwardSm80::plan(const Problem& problem, const Config& co
 void BackwardSm80::bind(const BoundTensors& tensors, Params& params) {
   const auto data = [&](TensorId id) { return tensors[id].data; };
   const auto strides = [&](TensorId id) { return tensors[id].strides; };
-  params.q = data(TensorId::kQ);
-  params.k = data(TensorId::kK);
-  params.v = data(TensorId::kV);
-  params.out = data(TensorId::kOut);
+  bind_attention(tensors, params);
   params.dout = data(TensorId::kDout);
-  params.lse = static_cast<const float*>(data(TensorId::kLse));
   params.dq = data(TensorId::kDq);
   params.dk = data(TensorId::kDk);
   params.dv = data(TensorId::kDv);
   params.statistics = static_cast<attention::RowStatistics*>(tensors.workspace);
-  params.q_strides = strides(TensorId::kQ);
-  params.k_strides = strides(TensorId::kK);
-  params.v_strides = strides(TensorId::kV);
-  params.out_strides = strides(TensorId::kOut);
   params.dout_strides = strides(TensorId::kDout);
   params.dq_strides = strides(TensorId::kDq);
   params.dk_strides = strides(TensorId::kDk);

@@ -18,10 +18,11 @@ namespace tilewright {
 
 // One __global__ function of a config.
 struct EntryPoint {
-  std::string name;           // "tw_forward"
-  std::string function;       // device template over the config: "forward_sm80_cta"
-  std::string launch_bounds;  // "config().num_threads(), config().min_blocks_per_sm"
-  int64_t shared_bytes = 0;   // the most dynamic shared memory that a launch asks for
+  std::string name;      // "tw_forward"
+  std::string function;  // device template over the config: "forward_sm80_cta"
+  // Threads, and blocks of an SM where the config bounds registers by them.
+  std::string launch_bounds = "config().num_threads()";
+  int64_t shared_bytes = 0;  // the most dynamic shared memory that a launch asks for
 };
 
 struct Family {

@@ -1,6 +1,7 @@
 #include "generator/forward_launch.h"
 
 #include "core/check.h"
+#include "generator/bind_tensors.h"
 #include "generator/block_order.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
@@ -77,18 +78,9 @@ void set_row_bounds(const Problem& problem, const Shape& shape, bool lengths_var
 }
 
 void bind_forward(const BoundTensors& tensors, attention::ForwardParams& params) {
-  const auto strides = [&](TensorId id) { return tensors[id].strides; };
-  params.q = tensors[TensorId::kQ].data;
-  params.k = tensors[TensorId::kK].data;
-  params.v = tensors[TensorId::kV].data;
-  params.out = tensors[TensorId::kOut].data;
-  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  bind_attention(tensors, params);
   params.cu_seqlens_q = static_cast<const int*>(tensors[TensorId::kCuSeqlensQ].data);
   params.cu_seqlens_k = static_cast<const int*>(tensors[TensorId::kCuSeqlensK].data);
-  params.q_strides = strides(TensorId::kQ);
-  params.k_strides = strides(TensorId::kK);
-  params.v_strides = strides(TensorId::kV);
-  params.out_strides = strides(TensorId::kOut);
 }
 
 }  // namespace tilewright

@@ -176,14 +176,4 @@ void check_packed_layout(const Problem& problem, std::vector<std::string>& reaso
   }
 }
 
-void check_head_dims(const Problem& problem, std::vector<std::string>& reasons) {
-  const auto check = [&](const char* name, int64_t dim) {
-    if (dim >= 8 && dim <= 256 && dim % 8 == 0) return;
-    reasons.push_back(fmt::format("{}={} is not a multiple of 8 from 8 to 256", name, dim));
-  };
-  if (!problem.head_dim_qk) reasons.push_back("head_dim_qk is missing");
-  if (problem.head_dim_qk) check("head_dim_qk", *problem.head_dim_qk);
-  if (problem.head_dim_v) check("head_dim_v", *problem.head_dim_v);
-}
-
 }  // namespace tilewright

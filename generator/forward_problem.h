@@ -37,9 +37,8 @@ bool has_row_bounds(const Problem& problem);
 struct AlignedInterval {
   int64_t left = 0, aligned_right = 0, right = 0;
 };
+// These two only for problems that need no tile list.
 AlignedInterval aligned_interval(const Problem& problem);
-
-// Only for problems that need no tile list.
 RowInterval row_interval(const Problem& problem, int64_t seqlen_q, int64_t seqlen_k);
 
 // The masks that a family takes: those that leave each row one interval of keys (causal, windows),
@@ -59,13 +58,20 @@ struct ScoreFactors {
 };
 ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk);
 
-// A config with the fields that every family of softmax attention takes from the problem.
+// A config with the fields that every family takes from the problem.
 template <class Config>
-Config softmax_config(const Problem& problem) {
+Config attention_config(const Problem& problem) {
   Config config;
   config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
   config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
   config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  return config;
+}
+
+// The same for families of softmax attention.
+template <class Config>
+Config softmax_config(const Problem& problem) {
+  Config config = attention_config<Config>(problem);
   config.softcap = problem.softcap.has_value();
   return config;
 }
@@ -77,8 +83,5 @@ Status check_lengths(const Shape& shape, std::string_view family);
 
 // Appends the refusal of a layout that packed sequences and pages do not have.
 void check_packed_layout(const Problem& problem, std::vector<std::string>& reasons);
-
-// Appends "head_dim_qk=12 is not a multiple of 8 from 8 to 256" where that is so.
-void check_head_dims(const Problem& problem, std::vector<std::string>& reasons);
 
 }  // namespace tilewright

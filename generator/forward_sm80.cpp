@@ -10,6 +10,7 @@
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
 #include "generator/packed_heads.h"
+#include "generator/refusals.h"
 #include "generator/tile_schedule.h"
 
 namespace tilewright {
@@ -155,17 +156,13 @@ std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
 }  // namespace
 
 std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.compute_capability() < 80) {
-    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
-  }
   Problem rest = problem;
   rest.varlen = false;
   rest.num_splits.reset();
   rest.page_size.reset();
-  for (const std::string& feature : unusual_features(rest, MaskSupport::kTileLists)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
+  std::vector<std::string> reasons =
+      common_refusals(Config::family(), NeededArch::kSm80OrLater, problem, arch,
+                      unusual_features(rest, MaskSupport::kTileLists));
   const bool lengths_vary = problem.varlen || problem.page_size.has_value();
   if (lengths_vary && needs_tile_list(problem)) {
     reasons.push_back(
@@ -179,11 +176,7 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   if (problem.num_splits.value_or(1) > kMaxSplits) {
     reasons.push_back(fmt::format("splits={} is more than {}", *problem.num_splits, kMaxSplits));
   }
-  check_head_dims(problem, reasons);
-  if (reasons.empty() && !find_default(problem, arch)) {
-    reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
-                                  arch.shared_bytes_per_block, arch.target()));
-  }
+  if (reasons.empty() && !find_default(problem, arch)) reasons.push_back(no_config_fits(arch));
   return reasons;
 }
 
@@ -216,10 +209,7 @@ std::vector<Config> ForwardSm80::candidates(const Problem& problem, const Arch& 
 }
 
 Config ForwardSm80::default_config(const Problem& problem, const Arch& arch) {
-  const std::optional<Config> config = find_default(problem, arch);
-  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses",
-           Config::family());
-  return *config;
+  return default_of_accepted(find_default(problem, arch));
 }
 
 std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
@@ -229,9 +219,7 @@ std::vector<EntryPoint> ForwardSm80::entries(const Config& config) {
        .launch_bounds = "config().num_threads(), config().min_blocks_per_sm",
        .shared_bytes = config.shared_bytes()}};
   if (config.split) {
-    entries.push_back({.name = "tw_combine",
-                       .function = "forward_combine_cta",
-                       .launch_bounds = "config().num_threads()"});
+    entries.push_back({.name = "tw_combine", .function = "forward_combine_cta"});
   }
   return entries;
 }

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "generator/forward_launch.h"
 #include "generator/forward_problem.h"
+#include "generator/refusals.h"
 #include "generator/tensor_map.h"
 
 namespace tilewright {
@@ -76,22 +77,13 @@ std::optional<Config> find_default(const Problem& problem, const Arch& arch) {
 }  // namespace
 
 std::vector<std::string> ForwardSm90::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.target() != "sm_90a") {
-    reasons.push_back(fmt::format("needs sm_90a, device is {}", arch.target()));
-  }
   Problem rest = problem;
   rest.varlen = false;
-  for (const std::string& feature : unusual_features(rest)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
+  std::vector<std::string> reasons =
+      common_refusals(Config::family(), NeededArch::kSm90a, problem, arch, unusual_features(rest));
   check_packed_layout(problem, reasons);
   if (problem.strided) reasons.push_back("strided: TMA needs 16-byte rows");
-  check_head_dims(problem, reasons);
-  if (reasons.empty() && !find_default(problem, arch)) {
-    reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
-                                  arch.shared_bytes_per_block, arch.target()));
-  }
+  if (reasons.empty() && !find_default(problem, arch)) reasons.push_back(no_config_fits(arch));
   return reasons;
 }
 
@@ -110,10 +102,7 @@ std::vector<Config> ForwardSm90::candidates(const Problem& problem, const Arch& 
 }
 
 Config ForwardSm90::default_config(const Problem& problem, const Arch& arch) {
-  const std::optional<Config> config = find_default(problem, arch);
-  TW_CHECK(config.has_value(), "{} was asked for a default of a problem it refuses",
-           Config::family());
-  return *config;
+  return default_of_accepted(find_default(problem, arch));
 }
 
 std::vector<EntryPoint> ForwardSm90::entries(const Config& config) {

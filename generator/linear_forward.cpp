@@ -8,6 +8,7 @@
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
 #include "generator/linear_problem.h"
+#include "generator/refusals.h"
 
 namespace tilewright {
 namespace {
@@ -24,11 +25,7 @@ int default_tile_v(int head_dim_v) {
 }
 
 Config base_config(const Problem& problem) {
-  Config config;
-  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
-  config.feature = feature_of(problem);
-  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
-  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
+  Config config = linear_config<Config>(problem);
   config.causal = is_causal(problem);
   config.strided = problem.strided;
   config.tile_v = default_tile_v(config.head_dim_v);
@@ -43,18 +40,9 @@ bool fits(const Config& config, const Arch& arch) {
 }  // namespace
 
 std::vector<std::string> LinearForward::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.compute_capability() < 80) {
-    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
-  }
-  for (const std::string& feature : unusual_linear_features(problem)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
-  check_head_dims(problem, reasons);
-  if (reasons.empty() && !fits(base_config(problem), arch)) {
-    reasons.push_back(fmt::format("no config fits the {} bytes of shared memory of a block of {}",
-                                  arch.shared_bytes_per_block, arch.target()));
-  }
+  std::vector<std::string> reasons = common_refusals(
+      Config::family(), NeededArch::kSm80OrLater, problem, arch, unusual_linear_features(problem));
+  if (reasons.empty() && !fits(base_config(problem), arch)) reasons.push_back(no_config_fits(arch));
   return reasons;
 }
 
@@ -78,15 +66,13 @@ Config LinearForward::default_config(const Problem& problem, const Arch&) {
 }
 
 std::vector<EntryPoint> LinearForward::entries(const Config& config) {
-  const auto entry = [](const char* name, const char* function, int64_t shared_bytes) {
-    return EntryPoint{.name = name,
-                      .function = function,
-                      .launch_bounds = "config().num_threads()",
-                      .shared_bytes = shared_bytes};
-  };
-  return {entry("tw_linear_states", "linear_states_cta", config.states_shared_bytes()),
-          entry("tw_linear_scan", "linear_scan_cta", 0),
-          entry("tw_linear_output", "linear_output_cta", config.output_shared_bytes())};
+  return {{.name = "tw_linear_states",
+           .function = "linear_states_cta",
+           .shared_bytes = config.states_shared_bytes()},
+          {.name = "tw_linear_scan", .function = "linear_scan_cta"},
+          {.name = "tw_linear_output",
+           .function = "linear_output_cta",
+           .shared_bytes = config.output_shared_bytes()}};
 }
 
 Result<FamilyLaunch> LinearForward::plan(const Problem& problem, const Config& config, const Arch&,

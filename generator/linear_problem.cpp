@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "core/check.h"
-#include "generator/forward_problem.h"
+#include "generator/bind_tensors.h"
 
 namespace tilewright {
 namespace {
@@ -54,19 +54,12 @@ attention::LinearParams linear_params(const Problem& problem, const Shape& shape
 
 void bind_linear(const BoundTensors& tensors, attention::LinearParams& params) {
   const auto floats = [&](TensorId id) { return static_cast<float*>(tensors[id].data); };
-  params.q = tensors[TensorId::kQ].data;
-  params.k = tensors[TensorId::kK].data;
-  params.v = tensors[TensorId::kV].data;
-  params.out = tensors[TensorId::kOut].data;
+  bind_attention(tensors, params);
   params.state = floats(TensorId::kState);
   params.normalizer = floats(TensorId::kNormalizer);
   params.state_out = floats(TensorId::kStateOut);
   params.normalizer_out = floats(TensorId::kNormalizerOut);
   params.chunk_states = static_cast<float*>(tensors.workspace);
-  params.q_strides = tensors[TensorId::kQ].strides;
-  params.k_strides = tensors[TensorId::kK].strides;
-  params.v_strides = tensors[TensorId::kV].strides;
-  params.out_strides = tensors[TensorId::kOut].strides;
 }
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/forward_problem.h"
 #include "generator/launch.h"
 #include "templates/attention/config/feature.h"
 #include "templates/attention/params/linear.h"
@@ -18,6 +19,14 @@ std::vector<std::string> unusual_linear_features(const Problem& problem);
 
 attention::Feature feature_of(const Problem& problem);
 bool is_causal(const Problem& problem);
+
+// A config with the fields that both families take from the problem.
+template <class Config>
+Config linear_config(const Problem& problem) {
+  Config config = attention_config<Config>(problem);
+  config.feature = feature_of(problem);
+  return config;
+}
 
 // All but tiles, chunks and pointers.
 attention::LinearParams linear_params(const Problem& problem, const Shape& shape);

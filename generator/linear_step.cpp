@@ -5,6 +5,7 @@
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
 #include "generator/linear_problem.h"
+#include "generator/refusals.h"
 
 namespace tilewright {
 namespace {
@@ -13,26 +14,11 @@ using Config = LinearStep::Config;
 
 enum Entry : int { kNormalizer, kStep };
 
-Config base_config(const Problem& problem) {
-  Config config;
-  config.dtype = to_device_dtype(problem.dtype.value_or(Dtype::kFloat16));
-  config.feature = feature_of(problem);
-  config.head_dim_qk = static_cast<int>(problem.head_dim_qk.value());
-  config.head_dim_v = static_cast<int>(problem.head_dim_v.value_or(*problem.head_dim_qk));
-  return config;
-}
-
 }  // namespace
 
 std::vector<std::string> LinearStep::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.compute_capability() < 80) {
-    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
-  }
-  for (const std::string& feature : unusual_linear_features(problem)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
-  check_head_dims(problem, reasons);
+  std::vector<std::string> reasons = common_refusals(
+      Config::family(), NeededArch::kSm80OrLater, problem, arch, unusual_linear_features(problem));
   for (const auto& [name, length] :
        {std::pair("seqlen_q", problem.seqlen_q), std::pair("seqlen_k", problem.seqlen_k)}) {
     if (length.value_or(1) == 1) continue;
@@ -44,24 +30,20 @@ std::vector<std::string> LinearStep::refusals(const Problem& problem, const Arch
 std::vector<Config> LinearStep::candidates(const Problem& problem, const Arch&) {
   std::vector<Config> configs;
   for (const int num_warps : {2, 4, 8}) {
-    configs.push_back(base_config(problem));
+    configs.push_back(linear_config<Config>(problem));
     configs.back().num_warps = num_warps;
   }
   return configs;
 }
 
 Config LinearStep::default_config(const Problem& problem, const Arch&) {
-  return base_config(problem);
+  return linear_config<Config>(problem);
 }
 
 // Without a normaliser the first of the two is never launched.
 std::vector<EntryPoint> LinearStep::entries(const Config&) {
-  const auto entry = [](const char* name, const char* function) {
-    return EntryPoint{
-        .name = name, .function = function, .launch_bounds = "config().num_threads()"};
-  };
-  return {entry("tw_linear_step_normalizer", "linear_step_normalizer_cta"),
-          entry("tw_linear_step", "linear_step_cta")};
+  return {{.name = "tw_linear_step_normalizer", .function = "linear_step_normalizer_cta"},
+          {.name = "tw_linear_step", .function = "linear_step_cta"}};
 }
 
 Result<FamilyLaunch> LinearStep::plan(const Problem& problem, const Config& config, const Arch&,

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "generator/bind_tensors.h"
+#include "generator/forward_launch.h"
 #include "generator/forward_problem.h"
 #include "generator/launch_size.h"
+#include "generator/refusals.h"
 
 namespace tilewright {
 namespace {
@@ -43,15 +46,8 @@ attention::StandardParams parameters(const Problem& problem, const Config& confi
 }  // namespace
 
 std::vector<std::string> Standard::refusals(const Problem& problem, const Arch& arch) {
-  std::vector<std::string> reasons;
-  if (arch.compute_capability() < 80) {
-    reasons.push_back(fmt::format("needs sm_80, device is {}", arch.target()));
-  }
-  for (const std::string& feature : unusual_features(problem)) {
-    reasons.push_back(fmt::format("{} is not built yet in {}", feature, Config::family()));
-  }
-  check_head_dims(problem, reasons);
-  return reasons;
+  return common_refusals(Config::family(), NeededArch::kSm80OrLater, problem, arch,
+                         unusual_features(problem));
 }
 
 // One: the baseline is not tuned. Its tiles fit every device from sm_80 on.
@@ -68,22 +64,20 @@ Config Standard::default_config(const Problem& problem, const Arch& arch) {
 }
 
 std::vector<EntryPoint> Standard::entries(const Config& config) {
-  const auto entry = [](const char* name, const char* function, int64_t shared_bytes) {
-    return EntryPoint{.name = name,
-                      .function = function,
-                      .launch_bounds = "config().num_threads()",
-                      .shared_bytes = shared_bytes};
-  };
-  return {entry("tw_standard_scores", "standard_scores_cta", config.scores_shared_bytes()),
-          entry("tw_standard_weights", "standard_weights_cta", 0),
-          entry("tw_standard_output", "standard_output_cta", config.output_shared_bytes())};
+  return {{.name = "tw_standard_scores",
+           .function = "standard_scores_cta",
+           .shared_bytes = config.scores_shared_bytes()},
+          {.name = "tw_standard_weights", .function = "standard_weights_cta"},
+          {.name = "tw_standard_output",
+           .function = "standard_output_cta",
+           .shared_bytes = config.output_shared_bytes()}};
 }
 
 Result<FamilyLaunch> Standard::plan(const Problem& problem, const Config& config, const Arch&,
                                     const Shape& shape) {
   TW_TRY(check_lengths(shape, Config::family()));
   FamilyLaunch launch;
-  if (shape.batch == 0 || shape.num_heads_q == 0 || shape.seqlen_q == 0) return launch;
+  if (has_no_output(shape)) return launch;
   const int64_t pairs = saturating_product(shape.batch, shape.num_heads_q);
   const int64_t query_tiles = ceil_div(shape.seqlen_q, config.tile_m);
   const int64_t key_tiles = ceil_div(shape.seqlen_k, config.tile_n);
@@ -111,20 +105,11 @@ Result<FamilyLaunch> Standard::plan(const Problem& problem, const Config& config
 }
 
 void Standard::bind(const BoundTensors& tensors, Params& params) {
-  const auto strides = [&](TensorId id) { return tensors[id].strides; };
-  params.q = tensors[TensorId::kQ].data;
-  params.k = tensors[TensorId::kK].data;
-  params.v = tensors[TensorId::kV].data;
-  params.out = tensors[TensorId::kOut].data;
-  params.lse = static_cast<float*>(tensors[TensorId::kLse].data);
+  bind_attention(tensors, params);
   params.scores = static_cast<float*>(tensors.workspace);
   // Weights behind the scores, and sums behind those: whole tiles of 16-byte rows each.
   params.weights = params.scores + params.num_rows * params.pitch;
   params.inverse_sums = params.scores + params.num_rows * (params.pitch + params.pitch / 2);
-  params.q_strides = strides(TensorId::kQ);
-  params.k_strides = strides(TensorId::kK);
-  params.v_strides = strides(TensorId::kV);
-  params.out_strides = strides(TensorId::kOut);
 }
 
 }  // namespace tilewright

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/check.h"
-#include "core/find_mask.h"
 #include "generator/family.h"
 #include "generator/tile_schedule.h"
 #include "runtime/kernel_state.h"
@@ -94,11 +93,6 @@ Result<FamilyLaunch> bind_launch(const Kernel::State& state, const LaunchPlan& p
   return launch;
 }
 
-// Whether the schedule's size is known without the launch's data.
-bool schedule_needs_data(const Problem& problem) {
-  return find_mask<DocumentsMask>(problem) != nullptr || find_mask<BlocksMask>(problem) != nullptr;
-}
-
 void* address_of(AnyParams& params) {
   return std::visit([](auto& family_params) -> void* { return &family_params; }, params);
 }
@@ -144,13 +138,6 @@ Result<LaunchPlan> Kernel::plan(const Shape& given) const {
                           .block = step.geometry.block,
                           .cluster = step.geometry.cluster,
                           .shared_bytes = static_cast<uint32_t>(step.geometry.shared_bytes)});
-  }
-  if (launch.needs_schedule() && schedule_needs_data(state_->problem)) {
-    plan.schedule_bytes = -1;
-  } else if (launch.needs_schedule()) {
-    TW_ASSIGN(const ScheduleBuild build,
-              build_schedule(state_->problem, shape, launch.schedule_tile, {}));
-    plan.schedule_bytes = build.schedule.layout.num_bytes;
   }
   return plan;
 }

@@ -69,10 +69,9 @@ struct LaunchPlan {
   Shape shape;                    // complete
   std::vector<LaunchStep> steps;  // in order on the stream; empty: a problem of size zero
   int64_t workspace_bytes = 0;    // 16-byte aligned device memory; its content does not matter
-  // The tiles of the schedule that launch() needs; 0: it needs none.
+  // The tiles of the schedule that launch() needs; 0: it needs none. Its size is known when
+  // make_schedule has built it: that of Schedule::bytes.
   int schedule_tile_m = 0, schedule_tile_n = 0;
-  // Bytes of device memory for the schedule; -1 where its size depends on the mask's data.
-  int64_t schedule_bytes = 0;
   std::vector<TensorRequirement> tensors;
   bool needs_schedule() const { return schedule_tile_m > 0; }
   bool empty() const { return steps.empty(); }  // launch() does nothing

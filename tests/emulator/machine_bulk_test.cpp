@@ -42,57 +42,37 @@ std::string kernel(std::string_view body) {
          "\n  ret;\n}\n";
 }
 
-// Every thread fills (with 0x5a5a5a5a, or what `in` holds) or dumps its 64 bytes of the tile.
-constexpr std::string_view kClear = R"(
-  shl.b32 %r4, %r1, 6;
-  add.u32 %r5, %r2, %r4;
-  mov.u32 %r6, 0;
-CLEAR:
-  st.shared.u32 [%r5], 0x5a5a5a5a;
-  add.u32 %r5, %r5, 4;
-  add.u32 %r6, %r6, 1;
-  setp.lt.u32 %p2, %r6, 16;
-  @%p2 bra CLEAR;
-  fence.proxy.async.shared::cta;
-  bar.sync 0;
-)";
-constexpr std::string_view kFill = R"(
-  shl.b32 %r4, %r1, 6;
-  add.u32 %r5, %r2, %r4;
-  cvt.u64.u32 %rd4, %r4;
-  add.s64 %rd5, %rd1, %rd4;
-  mov.u32 %r6, 0;
-FILL:
-  ld.global.u32 %r7, [%rd5];
-  st.shared.u32 [%r5], %r7;
-  add.s64 %rd5, %rd5, 4;
-  add.u32 %r5, %r5, 4;
-  add.u32 %r6, %r6, 1;
-  setp.lt.u32 %p2, %r6, 16;
-  @%p2 bra FILL;
-  fence.proxy.async.shared::cta;
-  bar.sync 0;
-)";
+// Every thread goes through its 64 bytes of the tile: %r5 and %rd5 are the addresses in the tile
+// and in `global` of the `step` bytes that `body` moves.
+std::string walk(std::string_view label, std::string_view global, int step, std::string_view body) {
+  const std::string bytes = std::to_string(step) + ";\n";
+  return "  shl.b32 %r4, %r1, 6;\n  add.u32 %r5, %r2, %r4;\n  cvt.u64.u32 %rd4, %r4;\n"
+         "  add.s64 %rd5, " +
+         std::string(global) + ", %rd4;\n  mov.u32 %r6, 0;\n" + std::string(label) + ":\n" +
+         std::string(body) + "\n  add.s64 %rd5, %rd5, " + bytes + "  add.u32 %r5, %r5, " + bytes +
+         "  add.u32 %r6, %r6, " + bytes + "  setp.lt.u32 %p2, %r6, 64;\n  @%p2 bra " +
+         std::string(label) + ";\n";
+}
+
+// The tile filled with 0x5a5a5a5a, or with what `in` holds, or copied to `out`.
+constexpr std::string_view kPublish = "  fence.proxy.async.shared::cta;\n  bar.sync 0;\n";
+std::string clear() {
+  return walk("CLEAR", "%rd1", 4, "  st.shared.u32 [%r5], 0x5a5a5a5a;") + std::string(kPublish);
+}
+std::string fill() {
+  return walk("FILL", "%rd1", 4, "  ld.global.u32 %r7, [%rd5];\n  st.shared.u32 [%r5], %r7;") +
+         std::string(kPublish);
+}
+std::string dump() {
+  return walk("DUMP", "%rd2", 4, "  ld.shared.u32 %r7, [%r5];\n  st.global.u32 [%rd5], %r7;");
+}
 constexpr std::string_view kWait = R"(
 WAIT:
   mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0;
   @!%p3 bra WAIT;
 )";
-constexpr std::string_view kDump = R"(
-  shl.b32 %r4, %r1, 6;
-  add.u32 %r5, %r2, %r4;
-  cvt.u64.u32 %rd4, %r4;
-  add.s64 %rd5, %rd2, %rd4;
-  mov.u32 %r6, 0;
-DUMP:
-  ld.shared.u32 %r7, [%r5];
-  st.global.u32 [%rd5], %r7;
-  add.s64 %rd5, %rd5, 4;
-  add.u32 %r5, %r5, 4;
-  add.u32 %r6, %r6, 1;
-  setp.lt.u32 %p2, %r6, 16;
-  @%p2 bra DUMP;
-)";
+// What the first thread does alone.
+std::string alone(const std::string& text) { return "  @!%p1 bra DONE;\n  " + text + "\nDONE:\n"; }
 
 struct Inputs {
   std::vector<uint8_t> in;
@@ -137,10 +117,10 @@ std::vector<uint8_t> random_bytes(size_t count, uint64_t seed) {
 
 // The first thread expects `bytes` bytes and executes `issue`; then the tile is dumped.
 std::string loading(uint32_t bytes, std::string_view issue, std::string_view wait) {
-  return kernel(std::string(kClear) + "  @!%p1 bra ISSUED;\n" +
-                "  mbarrier.arrive.expect_tx.shared.b64 _, [%r3], " + std::to_string(bytes) +
-                ";\n" + std::string(issue) + "\nISSUED:\n" + std::string(wait) +
-                std::string(kDump));
+  return kernel(clear() +
+                alone("mbarrier.arrive.expect_tx.shared.b64 _, [%r3], " + std::to_string(bytes) +
+                      ";\n" + std::string(issue)) +
+                std::string(wait) + dump());
 }
 
 std::string load_kernel(uint32_t expected, bool waits) {
@@ -190,12 +170,9 @@ TEST(BulkCopy, LandsForAPollingLoop) {
 }
 
 std::string store_kernel(std::string_view wait, std::string_view operation) {
-  return kernel(std::string(kFill) + "  @!%p1 bra DONE;\n  " + std::string(operation) +
-                " [%rd2+16], [%r2+32], 4096;\n  cp.async.bulk.commit_group;\n" + std::string(wait) +
-                R"(
-  st.shared.u32 [%r2+32], 0x77777777;
-DONE:
-)");
+  return kernel(fill() + alone(std::string(operation) +
+                               " [%rd2+16], [%r2+32], 4096;\n  cp.async.bulk.commit_group;\n" +
+                               std::string(wait) + "\n  st.shared.u32 [%r2+32], 0x77777777;"));
 }
 
 TEST(BulkCopy, StoresReadTheirSourceUntilTheWait) {
@@ -220,13 +197,10 @@ TEST(BulkCopy, StoresReadTheirSourceUntilTheWait) {
   });
   // The wait comes after the overwriting: lazy reads the new word.
   const std::string late =
-      kernel(std::string(kFill) + "  @!%p1 bra DONE;\n  " + std::string(kStore) +
-             R"( [%rd2+16], [%r2+32], 4096;
+      kernel(fill() + alone(std::string(kStore) + R"( [%rd2+16], [%r2+32], 4096;
   cp.async.bulk.commit_group;
   st.shared.u32 [%r2+32], 0x77777777;
-  cp.async.bulk.wait_group 0;
-DONE:
-)");
+  cp.async.bulk.wait_group 0;)"));
   EXPECT_EQ(run(late, inputs, {}).out, expected);
   LaunchSettings lazy;
   lazy.schedule = Schedule::kLazy;
@@ -393,6 +367,13 @@ TEST(TensorCopy, LoadsEveryElementToItsPlace) {
   }
 }
 
+// Stores the tile, or reduces by an `op` such as "add.", and waits for it.
+std::string tensor_store(std::string_view name, std::string_view op, int rank) {
+  return std::string(name) + std::to_string(rank) + "d.global.shared::cta." + std::string(op) +
+         "bulk_group [%rd3, " + coordinates(rank) +
+         "], [%r16];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;";
+}
+
 TEST(TensorCopy, StoresAndReducesWhatIsInside) {
   for (const MapCase& c : map_cases()) {
     Inputs inputs{.in = random_bytes(kTileBytes, 6),
@@ -404,11 +385,7 @@ TEST(TensorCopy, StoresAndReducesWhatIsInside) {
     for (int32_t& at : inputs.start) at = std::max(at, 0);
     const int bytes = tensor_map_element_bytes(c.map.data_type);
     const auto text = [&](std::string_view name, std::string_view op) {
-      return kernel(std::string(kFill) + "  @!%p1 bra DONE;\n  " + std::string(name) +
-                    std::to_string(c.map.rank) + "d.global.shared::cta." + std::string(op) +
-                    "bulk_group [%rd3, " + coordinates(c.map.rank) +
-                    "], [%r16];\n  cp.async.bulk.commit_group;\n"
-                    "  cp.async.bulk.wait_group 0;\nDONE:\n");
+      return kernel(fill() + alone(tensor_store(name, op, c.map.rank)));
     };
     std::vector<uint8_t> stored = inputs.out;
     for_each_byte(inputs, bytes, [&](int, uint32_t shared, int64_t global) {
@@ -441,24 +418,12 @@ TEST(TensorCopy, StoresAndReducesWhatIsInside) {
 }
 
 // Only bytes of `in` that are not zero are written: the rest of the tile stays unwritten.
-constexpr std::string_view kFillNonzero = R"(
-  shl.b32 %r4, %r1, 6;
-  add.u32 %r5, %r2, %r4;
-  cvt.u64.u32 %rd4, %r4;
-  add.s64 %rd5, %rd1, %rd4;
-  mov.u32 %r6, 0;
-FILL:
-  ld.global.u8 %r7, [%rd5];
-  setp.ne.u32 %p2, %r7, 0;
-  @%p2 st.shared.u8 [%r5], %r7;
-  add.s64 %rd5, %rd5, 1;
-  add.u32 %r5, %r5, 1;
-  add.u32 %r6, %r6, 1;
-  setp.lt.u32 %p2, %r6, 64;
-  @%p2 bra FILL;
-  fence.proxy.async.shared::cta;
-  bar.sync 0;
-)";
+std::string fill_nonzero() {
+  return walk("FILL", "%rd1", 1,
+              "  ld.global.u8 %r7, [%rd5];\n  setp.ne.u32 %p2, %r7, 0;\n"
+              "  @%p2 st.shared.u8 [%r5], %r7;") +
+         std::string(kPublish);
+}
 
 TEST(TensorCopy, StoresReadNothingOfTheBoxOutsideOfTheTensor) {
   int cut = 0;
@@ -481,10 +446,7 @@ TEST(TensorCopy, StoresReadNothingOfTheBoxOutsideOfTheTensor) {
     });
     cut += inside.size() < box_bytes(inputs, bytes);
     const std::string text =
-        kernel(std::string(kFillNonzero) + "  @!%p1 bra DONE;\n  cp.async.bulk.tensor." +
-               std::to_string(c.map.rank) + "d.global.shared::cta.bulk_group [%rd3, " +
-               coordinates(c.map.rank) +
-               "], [%r16];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\nDONE:\n");
+        kernel(fill_nonzero() + alone(tensor_store("cp.async.bulk.tensor.", "", c.map.rank)));
     LaunchSettings settings;
     settings.observers = ObserverLevel::kMemory;
     const Ran ran = run(text, inputs, settings);
@@ -508,14 +470,14 @@ TEST(TensorCopy, BadRequestsAreReported) {
       .in = random_bytes(65536, 8), .map = make_map(6, {70, 40}, {64, 16}, 3), .start = {0, 0}};
   const auto report = [&](Inputs inputs, std::string_view dims = "2d") {
     const std::string list = coordinates(dims[0] - '0');
-    const std::string text = kernel(
-        "  bar.sync 0;\n  @!%p1 bra DONE;\n"
-        "  mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 2048;\n"
-        "  cp.async.bulk.tensor." +
-        std::string(dims) +
-        ".shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%r16], [%rd3, " +
-        list + "], [%r3];\nDONE:\n" + std::string(kWait));
+    const std::string text =
+        kernel("  bar.sync 0;\n" +
+               alone("mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 2048;\n"
+                     "  cp.async.bulk.tensor." +
+                     std::string(dims) +
+                     ".shared::cluster.global.mbarrier::complete_tx::bytes [%r16], [%rd3, " + list +
+                     "], [%r3];") +
+               std::string(kWait));
     const Ran ran = run(text, inputs, {});
     return ran.outcome.fault ? ran.outcome.fault->message : std::string();
   };
