@@ -7,8 +7,10 @@
 #include <span>
 #include <utility>
 
+#include "autotune/random_masks.h"
 #include "autotune/random_values.h"
 #include "core/check.h"
+#include "core/find_mask.h"
 #include "reference/paged.h"
 #include "tilewright/serving.h"
 
@@ -121,19 +123,15 @@ struct Sequence {
   std::vector<float> k, v;
   std::span<const float> out;
   std::vector<float> lse;
+  reference::MaskData masks = {};
+  std::vector<uint8_t> blocks;
 };
 
 void take_queries(const Problem& problem, const reference::Sizes& sizes, const TrialTensors& inputs,
                   const TrialOutputs& outputs, int64_t batch, Sequence& sequence) {
-  const auto at = static_cast<size_t>(batch);
-  int64_t first = batch * sizes.seqlen_q;
-  int64_t total = sizes.seqlen_q;
-  if (problem.varlen) {
-    first = inputs.cu_seqlens_q[at];
-    total = inputs.total_q;
-    sequence.sizes.seqlen_q = inputs.cu_seqlens_q[at + 1] - first;
-  }
-  const int64_t length = sequence.sizes.seqlen_q;
+  const auto [first, length, first_k, keys] = sequence_rows(problem, sizes, inputs, batch);
+  const int64_t total = problem.varlen ? inputs.total_q : sizes.seqlen_q;
+  sequence.sizes.seqlen_q = length;
   sequence.q = rows_of(inputs.q, first, length, sizes.num_heads_q * sizes.head_dim_qk);
   sequence.out = rows_of(outputs.out, first, length, sizes.num_heads_q * sizes.head_dim_v);
   for (int64_t head = 0; head < sizes.num_heads_q; ++head) {
@@ -160,12 +158,10 @@ Status take_keys(const Problem& problem, const reference::Sizes& sizes, const Tr
     sequence.v = std::move(keys.v);
     return {};
   }
-  const auto at = static_cast<size_t>(batch);
-  const int64_t first = inputs.cu_seqlens_k[at];
-  const int64_t length = inputs.cu_seqlens_k[at + 1] - first;
-  sequence.sizes.seqlen_k = length;
+  const SequenceRows rows = sequence_rows(problem, sizes, inputs, batch);
+  sequence.sizes.seqlen_k = rows.seqlen_k;
   const auto copy = [&](std::span<const float> all, int64_t dim) {
-    const auto part = rows_of(all, first, length, sizes.num_heads_kv * dim);
+    const auto part = rows_of(all, rows.first_k, rows.seqlen_k, sizes.num_heads_kv * dim);
     return std::vector<float>(part.begin(), part.end());
   };
   sequence.k = copy(inputs.k, sizes.head_dim_qk);
@@ -191,11 +187,29 @@ reference::Comparison untouched_rest(const reference::Sizes& sizes, const TrialT
   return comparison;
 }
 
-}  // namespace
-
-bool lengths_vary(const Problem& problem) {
-  return problem.varlen || problem.page_size.has_value();
+// Of ids the sequence's own, of blocks those in the rows and columns that it has.
+void take_mask_data(const Problem& problem, const reference::Sizes& sizes,
+                    const TrialTensors& inputs, int64_t batch, Sequence& sequence) {
+  const SequenceRows rows = sequence_rows(problem, sizes, inputs, batch);
+  const auto ids = [](const std::vector<int32_t>& all, int64_t first, int64_t count) {
+    return std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  };
+  if (find_mask<DocumentsMask>(problem) != nullptr) {
+    sequence.masks.documents_q = ids(inputs.documents_q, rows.first_q, rows.seqlen_q);
+    sequence.masks.documents_k = ids(inputs.documents_k, rows.first_k, rows.seqlen_k);
+  }
+  const auto* blocks = find_mask<BlocksMask>(problem);
+  if (blocks == nullptr) return;
+  const int64_t width = (sizes.seqlen_k + blocks->size - 1) / blocks->size;
+  for (int64_t row = 0; row * blocks->size < rows.seqlen_q; ++row) {
+    for (int64_t column = 0; column * blocks->size < rows.seqlen_k; ++column) {
+      sequence.blocks.push_back(inputs.blocks[static_cast<size_t>(row * width + column)]);
+    }
+  }
+  sequence.masks.blocks = sequence.blocks;
 }
+
+}  // namespace
 
 reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes) {
   const int64_t page = problem.page_size.value_or(1);
@@ -273,7 +287,8 @@ Result<Verdict> verify_sequences(const Problem& problem, const reference::Sizes&
     sequence.sizes.batch = 1;
     take_queries(problem, sizes, inputs, outputs, batch, sequence);
     TW_TRY(take_keys(problem, sizes, inputs, batch, sequence));
-    const reference::Inputs view = {sequence.q, sequence.k, sequence.v, {}};
+    take_mask_data(problem, sizes, inputs, batch, sequence);
+    const reference::Inputs view = {sequence.q, sequence.k, sequence.v, sequence.masks};
     TW_ASSIGN(const reference::Forward expected,
               reference::attention_forward(plain_problem, sequence.sizes, view));
     TW_ASSIGN(const std::vector<float> plain, reference::attention_forward_same_precision(

@@ -8,8 +8,6 @@
 
 namespace tilewright {
 
-bool lengths_vary(const Problem& problem);
-
 // The sizes of the tensors of a trial: whole pages, where there are such.
 reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes);
 

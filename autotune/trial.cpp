@@ -10,36 +10,17 @@
 #include <utility>
 
 #include "autotune/placed_tensor.h"
+#include "autotune/random_masks.h"
 #include "autotune/random_values.h"
 #include "autotune/sequences.h"
 #include "core/check.h"
-#include "core/find_mask.h"
 #include "core/half.h"
 #include "core/text.h"
+#include "generator/forward_problem.h"
 #include "reference/gradient_bound.h"
 
 namespace tilewright {
 namespace {
-
-void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
-                          TrialTensors& inputs) {
-  constexpr uint64_t kMeanDocument = 40;
-  if (const auto* blocks = find_mask<BlocksMask>(problem)) {
-    const auto count = [&](int64_t length) { return (length + blocks->size - 1) / blocks->size; };
-    inputs.blocks.resize(static_cast<size_t>(count(sizes.seqlen_q) * count(sizes.seqlen_k)));
-    for (size_t i = 0; i < inputs.blocks.size(); ++i) inputs.blocks[i] = mix(seed ^ mix(i)) & 1;
-  }
-  if (find_mask<DocumentsMask>(problem) == nullptr) return;
-  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
-    int32_t id = 0;
-    for (int64_t key = 0; key < sizes.seqlen_k; ++key) {
-      const auto index = static_cast<uint64_t>(batch * sizes.seqlen_k + key);
-      id += mix(seed ^ mix(index)) % kMeanDocument == 0 ? 1 : 0;
-      inputs.documents_k.push_back(id);
-    }
-  }
-  inputs.documents_q = query_documents(sizes, inputs.documents_k);
-}
 
 // Device memory that is given back when it goes out of scope.
 class Buffer {
@@ -304,9 +285,13 @@ void add_random_state(const Problem& problem, const reference::Sizes& sizes, uin
 }
 
 TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed) {
-  if (lengths_vary(problem)) return random_sequences(problem, sizes, seed);
-  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   TrialTensors inputs;
+  if (lengths_vary(problem)) {
+    inputs = random_sequences(problem, sizes, seed);
+    add_random_mask_data(problem, sizes, mix(seed) + 5, inputs);
+    return inputs;
+  }
+  const Dtype dtype = problem.dtype.value_or(Dtype::kFloat16);
   inputs.q = normal_values(sizes.q_elements(), mix(seed) + 1, dtype);
   inputs.k = normal_values(sizes.k_elements(), mix(seed) + 2, dtype);
   inputs.v = normal_values(sizes.v_elements(), mix(seed) + 3, dtype);
@@ -316,19 +301,6 @@ TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes
   if (problem.pass == Pass::kLinearStep) add_random_state(problem, sizes, seed, inputs);
   add_random_mask_data(problem, sizes, mix(seed) + 5, inputs);
   return inputs;
-}
-
-std::vector<int32_t> query_documents(const reference::Sizes& sizes,
-                                     std::span<const int32_t> documents_k) {
-  std::vector<int32_t> ids;
-  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
-    for (int64_t query = 0; query < sizes.seqlen_q; ++query) {
-      const int64_t key = query + sizes.seqlen_k - sizes.seqlen_q;
-      const auto index = static_cast<size_t>(batch * sizes.seqlen_k + key);
-      ids.push_back(key < 0 ? INT32_MIN : documents_k[index]);
-    }
-  }
-  return ids;
 }
 
 Status complete_inputs(const Problem& problem, const reference::Sizes& sizes,

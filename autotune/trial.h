@@ -43,7 +43,8 @@ struct TrialTensors {
   std::vector<uint8_t> blocks;
   int64_t blocks_batch = 1, blocks_heads = 1;
   MaskData mask_data() const {
-    return {documents_q, documents_k, blocks, blocks_batch, blocks_heads};
+    return {documents_q,  documents_k,  blocks,       blocks_batch,
+            blocks_heads, cu_seqlens_q, cu_seqlens_k, seqused_k};
   }
   reference::Inputs view() const {
     return {q, k, v, {documents_q, documents_k, blocks, blocks_batch, blocks_heads}};
@@ -56,10 +57,10 @@ TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes
 // The state of a linear attention that has seen a few keys; random_inputs() gives one to a step.
 void add_random_state(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
                       TrialTensors& inputs);
-// The document ids of queries, each that of the key at its position; INT32_MIN before the first
-// key.
-std::vector<int32_t> query_documents(const reference::Sizes& sizes,
-                                     std::span<const int32_t> documents_k);
+// The document ids of queries, each that of the key at its position in `inputs.documents_k`;
+// INT32_MIN before the first key.
+std::vector<int32_t> query_documents(const Problem& problem, const reference::Sizes& sizes,
+                                     const TrialTensors& inputs);
 // Adds what follows from the rest: a backward pass gets the reference's out, rounded, and lse.
 Status complete_inputs(const Problem& problem, const reference::Sizes& sizes, TrialTensors& inputs);
 

@@ -36,13 +36,17 @@ Status read_documents(const std::string& path, RunInput& input) {
   const reference::Sizes& sizes = input.sizes;
   TW_ASSIGN(const NpyArray array, read_input_file(path));
   if (array.type != NpyType::kInt32) return wrong_file(path, "type", "is not int32");
-  if (array.shape != std::vector<int64_t>{sizes.batch, sizes.seqlen_k}) {
-    return wrong_file(path, "shape",
-                      fmt::format("[{}] is not [{}, {}], the batch and the keys",
-                                  fmt::join(array.shape, ", "), sizes.batch, sizes.seqlen_k));
+  const bool packed = input.problem.varlen && !input.problem.page_size;
+  const std::vector<int64_t> wanted = packed ? std::vector<int64_t>{input.tensors.total_k}
+                                             : std::vector<int64_t>{sizes.batch, sizes.seqlen_k};
+  if (array.shape != wanted) {
+    return wrong_file(
+        path, "shape",
+        fmt::format("[{}] is not [{}], {}", fmt::join(array.shape, ", "), fmt::join(wanted, ", "),
+                    packed ? "the packed keys" : "the batch and the keys"));
   }
   input.tensors.documents_k = integer_values(array);
-  input.tensors.documents_q = query_documents(sizes, input.tensors.documents_k);
+  input.tensors.documents_q = query_documents(input.problem, sizes, input.tensors);
   return {};
 }
 

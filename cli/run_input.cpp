@@ -12,6 +12,7 @@
 #include "cli/npy_values.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "generator/forward_problem.h"
 #include "runtime/tensor_check.h"
 
 namespace tilewright::cli {

@@ -83,6 +83,10 @@ std::vector<std::string> masks_beyond_intervals(const Problem& problem) {
 
 bool needs_tile_list(const Problem& problem) { return !masks_beyond_intervals(problem).empty(); }
 
+bool lengths_vary(const Problem& problem) {
+  return problem.varlen || problem.page_size.has_value();
+}
+
 bool has_row_bounds(const Problem& problem) {
   return std::any_of(problem.masks.begin(), problem.masks.end(), [](const MaskUnion& mask_union) {
     const Bounds bounds = bounds_of(mask_union.terms.at(0));
@@ -170,8 +174,7 @@ Status check_lengths(const Shape& shape, std::string_view family) {
 }
 
 void check_packed_layout(const Problem& problem, std::vector<std::string>& reasons) {
-  const bool packed = problem.varlen || problem.page_size.has_value();
-  if (packed && problem.layout != Layout::kBshd) {
+  if (lengths_vary(problem) && problem.layout != Layout::kBshd) {
     reasons.push_back("varlen and paged have one layout: leave out layout=bhsd");
   }
 }

@@ -28,6 +28,9 @@ inline constexpr int64_t kUnboundedDistance = int64_t{1} << 40;
 // Whether some mask is no interval a row, so that a launch needs a list of tiles.
 bool needs_tile_list(const Problem& problem);
 
+// Whether the sequences of a batch have lengths of their own, which come with the launch.
+bool lengths_vary(const Problem& problem);
+
 // Whether some mask bounds the keys of a row (a dense problem, and a window open on both sides, do
 // not). Only for problems that need no tile list.
 bool has_row_bounds(const Problem& problem);

@@ -163,12 +163,6 @@ std::vector<std::string> ForwardSm80::refusals(const Problem& problem, const Arc
   std::vector<std::string> reasons =
       common_refusals(Config::family(), NeededArch::kSm80OrLater, problem, arch,
                       unusual_features(rest, MaskSupport::kTileLists));
-  const bool lengths_vary = problem.varlen || problem.page_size.has_value();
-  if (lengths_vary && needs_tile_list(problem)) {
-    reasons.push_back(
-        fmt::format("{} with a mask that is no interval of keys is not built yet in {}",
-                    problem.varlen ? "varlen" : "paged", Config::family()));
-  }
   check_packed_layout(problem, reasons);
   if (problem.page_size.value_or(1) > kMaxPageSize) {
     reasons.push_back(fmt::format("paged={} is more than {}", *problem.page_size, kMaxPageSize));

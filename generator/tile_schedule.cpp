@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "core/check.h"
+#include "generator/forward_problem.h"
 #include "generator/launch_size.h"
+#include "generator/masked_sequence.h"
 #include "io_model/mask_rows.h"
 
 namespace tilewright {
@@ -64,13 +66,30 @@ class Patterns {
 class Lister {
  public:
   Lister(const Shape& shape, const TileSize& tile)
-      : seqlen_q_(shape.seqlen_q),
-        tile_(tile),
+      : tile_(tile),
         patterns_(tile),
         covers_(static_cast<size_t>(ceil_div(shape.seqlen_k, tile.tile_n)) + 1),
         cut_(covers_.size()),
         marked_(covers_.size()) {}
 
+  // Every query tile of one list; those beyond its queries, up to `num_query_tiles`, are empty.
+  void add_list(MaskRows& rows, int64_t seqlen_q, int64_t num_query_tiles) {
+    seqlen_q_ = seqlen_q;
+    const int64_t own_tiles = ceil_div(seqlen_q, tile_.tile_m);
+    for (int64_t query_tile = 0; query_tile < own_tiles; ++query_tile) {
+      add_query_tile(rows, query_tile);
+    }
+    const auto end = static_cast<int>(std::ssize(entries_));
+    ranges_.insert(ranges_.end(), static_cast<size_t>(num_query_tiles - own_tiles), {end, end});
+  }
+
+  const std::vector<KeyTileRange>& ranges() const { return ranges_; }
+  const std::vector<KeyTileEntry>& entries() const { return entries_; }
+  const Patterns& patterns() const { return patterns_; }
+
+  int64_t steps = 0, visible_pairs = 0, full_tiles = 0;
+
+ private:
   void add_query_tile(MaskRows& rows, int64_t query_tile) {
     const auto begin = std::ssize(entries_);
     read_rows(rows, query_tile);
@@ -87,13 +106,6 @@ class Lister {
     ranges_.push_back({static_cast<int>(begin), static_cast<int>(std::ssize(entries_))});
   }
 
-  std::vector<KeyTileRange>& ranges() { return ranges_; }
-  const std::vector<KeyTileEntry>& entries() const { return entries_; }
-  const Patterns& patterns() const { return patterns_; }
-
-  int64_t steps = 0, visible_pairs = 0, full_tiles = 0;
-
- private:
   void mark(int64_t tile) {
     if (std::exchange(marked_[static_cast<size_t>(tile)], 1) == 0) marks_.push_back(tile);
   }
@@ -162,7 +174,7 @@ class Lister {
     return patterns_.keep();
   }
 
-  int64_t seqlen_q_;
+  int64_t seqlen_q_ = 0;  // of the list at work
   TileSize tile_;
   Patterns patterns_;
   // By key tile, all 0 between query tiles: rows whose run begins less those whose run ends there;
@@ -180,13 +192,14 @@ class Lister {
 };
 
 // How many lists there are: masks of blocks, documents or random blocks may differ by sequence or
-// head.
+// head, and all do by sequence where lengths vary.
 struct Lists {
   int64_t batches = 1, heads = 1;
 };
 
 Lists lists_of(const Problem& problem, const Shape& shape, const MaskData& data) {
   Lists lists;
+  if (lengths_vary(problem)) lists.batches = shape.batch;
   for (const MaskUnion& masks : problem.masks) {
     for (const Mask& mask : masks.terms) {
       const auto* bigbird = std::get_if<BigBirdMask>(&mask);
@@ -233,13 +246,15 @@ Result<ScheduleBuild> build_schedule(const Problem& problem, const Shape& shape,
   const int64_t num_query_tiles = ceil_div(shape.seqlen_q, tile.tile_m);
   Lister lister(shape, tile);
   std::vector<int> order;
+  int64_t grid_tiles = 0;
   for (int64_t batch = 0; batch < lists.batches; ++batch) {
+    TW_ASSIGN(const MaskedSequence sequence, masked_sequence(problem, shape, data, batch));
+    grid_tiles += lists.heads * ceil_div(sequence.seqlen_q, tile.tile_m) *
+                  ceil_div(sequence.seqlen_k, tile.tile_n);
     for (int64_t head = 0; head < lists.heads; ++head) {
-      TW_ASSIGN(MaskRows rows,
-                MaskRows::make(problem, shape.seqlen_q, shape.seqlen_k, {batch, head}, data));
-      for (int64_t query_tile = 0; query_tile < num_query_tiles; ++query_tile) {
-        lister.add_query_tile(rows, query_tile);
-      }
+      TW_ASSIGN(MaskRows rows, MaskRows::make(problem, sequence.seqlen_q, sequence.seqlen_k,
+                                              {sequence.batch, head}, sequence.data));
+      lister.add_list(rows, sequence.seqlen_q, num_query_tiles);
       if (std::ssize(lister.entries()) > INT32_MAX) {
         return make_error(ErrorCode::kUnsupportedProblem,
                           "the schedule of '{}' has over {} tiles of {} x {}", problem.to_string(),
@@ -266,8 +281,7 @@ Result<ScheduleBuild> build_schedule(const Problem& problem, const Shape& shape,
   schedule.visible_pairs = lister.visible_pairs;
   schedule.full_tiles = lister.full_tiles;
   schedule.partial_tiles = std::ssize(lister.entries()) - lister.full_tiles;
-  schedule.grid_tiles =
-      lists.batches * lists.heads * num_query_tiles * ceil_div(shape.seqlen_k, tile.tile_n);
+  schedule.grid_tiles = grid_tiles;
   schedule.num_patterns = lister.patterns().count();
   build.steps = lister.steps;
   return build;

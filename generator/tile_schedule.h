@@ -20,8 +20,9 @@ struct ScheduleBuild {
   int64_t steps = 0;
 };
 
-// `shape` is complete. kInvalidArgument where mask data are absent or of a wrong size,
-// kUnsupportedProblem for masks without a list or where a list would exceed 32-bit indices.
+// `shape` is complete; where lengths vary, those of `data` are within it. kInvalidArgument where
+// mask data are absent or of a wrong size, kUnsupportedProblem for masks without a list or where a
+// list would exceed 32-bit indices.
 Result<ScheduleBuild> build_schedule(const Problem& problem, const Shape& shape,
                                      const TileSize& tile, const MaskData& data);
 

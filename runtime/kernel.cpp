@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "core/check.h"
 #include "generator/family.h"
@@ -11,6 +13,7 @@
 #include "runtime/kernel_state.h"
 #include "runtime/tensor_check.h"
 #include "runtime/tensor_map.h"
+#include "tilewright/serving.h"
 
 namespace tilewright {
 namespace {
@@ -78,6 +81,36 @@ Result<Shape> complete_shape(const Problem& problem, const Shape& given) {
   if (paged) shape.num_pages = completer.complete("num_pages", given.num_pages, {}, false);
   TW_TRY(std::move(completer).status());
   return shape;
+}
+
+// The lengths that a schedule is made for, where they vary.
+Status check_mask_lengths(const Problem& problem, const Shape& shape, const MaskData& data) {
+  const auto check_size = [&](std::string_view name, size_t size, int64_t wanted) -> Status {
+    if (size == static_cast<size_t>(wanted)) return {};
+    return make_error(ErrorCode::kInvalidArgument, "{} of the mask's data has {} numbers, not {}",
+                      name, size, wanted);
+  };
+  const auto check_packed = [&](std::string_view name, std::span<const int32_t> cu_seqlens,
+                                int64_t total, int64_t longest) -> Status {
+    TW_TRY(check_size(name, cu_seqlens.size(), shape.batch + 1));
+    return check_cu_seqlens(name, cu_seqlens, total, longest);
+  };
+  if (problem.varlen) {
+    TW_TRY(check_packed("cu_seqlens_q", data.cu_seqlens_q, shape.total_q, shape.seqlen_q));
+  }
+  if (problem.varlen && !problem.page_size) {
+    TW_TRY(check_packed("cu_seqlens_k", data.cu_seqlens_k, shape.total_k, shape.seqlen_k));
+  }
+  if (!problem.page_size) return {};
+  TW_TRY(check_size("seqused_k", data.seqused_k.size(), shape.batch));
+  for (size_t batch = 0; batch < data.seqused_k.size(); ++batch) {
+    const int64_t keys = data.seqused_k[batch];
+    if (keys >= 0 && keys <= shape.seqlen_k) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      "seqused_k[{}] = {} keys, the plan's longest sequence has {}", batch, keys,
+                      shape.seqlen_k);
+  }
+  return {};
 }
 
 // Geometry and parameters of a launch, everything checked.
@@ -151,6 +184,7 @@ Result<Schedule> Kernel::make_schedule(const Shape& given, const MaskData& data)
     return make_error(ErrorCode::kInvalidArgument, "a launch of '{}' takes no schedule",
                       state_->problem.to_string());
   }
+  TW_TRY(check_mask_lengths(state_->problem, shape, data));
   TW_ASSIGN(ScheduleBuild build,
             build_schedule(state_->problem, shape, launch.schedule_tile, data));
   return std::move(build.schedule);

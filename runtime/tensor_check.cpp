@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/check.h"
+#include "generator/forward_problem.h"
 #include "runtime/tensor_specs.h"
 
 namespace tilewright {
@@ -129,8 +130,8 @@ BoundTensor check_tensor(const Problem& problem, const TensorSpec& spec, const T
 }
 
 // Contents cannot be looked at; that tiles, lengths and lists fit can.
-void check_schedule(const TileSize& tile, const Shape& shape, const DeviceSchedule& schedule,
-                    Faults& faults) {
+void check_schedule(const Problem& problem, const TileSize& tile, const Shape& shape,
+                    const DeviceSchedule& schedule, Faults& faults) {
   constexpr int64_t kAlignment = 16;
   if (!check_address("schedule", schedule.data, kAlignment, faults)) return;
   const ScheduleLayout& layout = schedule.layout;
@@ -142,12 +143,12 @@ void check_schedule(const TileSize& tile, const Shape& shape, const DeviceSchedu
     faults.add("the schedule is for tiles of {} x {}, the kernel's are {} x {}", layout.tile_m,
                layout.tile_n, tile.tile_m, tile.tile_n);
   }
-  const auto check_lists = [&](const char* name, int64_t lists, int64_t wanted) {
-    if (lists == 1 || lists == wanted) return;
+  const auto check_lists = [&](const char* name, int64_t lists, int64_t wanted, bool shared) {
+    if (lists == wanted || (lists == 1 && shared)) return;
     faults.add("the schedule has lists for {} {}, the plan has {}", lists, name, wanted);
   };
-  check_lists("batches", layout.num_batches, shape.batch);
-  check_lists("heads", layout.num_heads, shape.num_heads_q);
+  check_lists("batches", layout.num_batches, shape.batch, !lengths_vary(problem));
+  check_lists("heads", layout.num_heads, shape.num_heads_q, true);
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
     bound.workspace = tensors.workspace;
   }
   if (launch.needs_schedule()) {
-    check_schedule(launch.schedule_tile, shape, tensors.schedule, faults);
+    check_schedule(problem, launch.schedule_tile, shape, tensors.schedule, faults);
     bound.schedule = tensors.schedule;
   }
   TW_TRY(std::move(faults).status());

@@ -126,8 +126,8 @@ class Kernel {
 
   // Which tiles a launch of this shape computes, where the plan needs a schedule; good for any
   // number of launches. Pure; takes time in proportion to the tiles that are not empty (and to the
-  // data). kInvalidArgument where the kernel needs none, or a mask's data are absent or of a wrong
-  // size.
+  // data). kInvalidArgument where the kernel needs none, or a mask's data, or the lengths of
+  // sequences where they vary, are absent, of a wrong size or beyond the shape.
   Result<Schedule> make_schedule(const Shape& shape, const MaskData& data) const;
 
   // Enqueues on `stream` (null = default stream) of the session's device. Allocates, compiles and

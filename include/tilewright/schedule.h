@@ -1,6 +1,6 @@
 // Schedule: which tiles of the query x key grid a launch computes, for masks that are no interval a
 // row. Made on the host by Kernel::make_schedule from a shape and the mask's data, uploaded by the
-// caller, passed to every launch of that shape. What it leaves out costs nothing.
+// caller, passed to every launch of that shape (and of the same lengths, where they vary). What it leaves out costs nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,17 @@ namespace tilewright {
 
 // What masks need beyond the problem's text.
 struct MaskData {
-  // For `documents`: ids of the query rows [batch, seqlen_q] and of the keys [batch, seqlen_k].
+  // For `documents`: ids of the query rows [batch, seqlen_q] and of the keys [batch, seqlen_k];
+  // [total_q] and [total_k] where they are packed.
   std::span<const int32_t> documents_q = {}, documents_k = {};
   // For `blocks=b`: [blocks_batch, blocks_heads, ceil(seqlen_q / b), ceil(seqlen_k / b)], not 0
   // where visible. blocks_batch is 1 (the same for all) or batch, blocks_heads 1 or num_heads_q.
   std::span<const uint8_t> blocks = {};
   int64_t blocks_batch = 1, blocks_heads = 1;
+  // Where lengths vary (varlen, paged), the host's copies of the launch's tensors of these names:
+  // every sequence then has lists of its own. A shorter one takes the first rows and columns of
+  // its blocks.
+  std::span<const int32_t> cu_seqlens_q = {}, cu_seqlens_k = {}, seqused_k = {};
 };
 
 // What launch() must know of a schedule in device memory, and checks against its plan.

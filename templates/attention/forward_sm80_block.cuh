@@ -31,8 +31,6 @@ struct ForwardSm80Block {
                 "tile_m must be 16 or 32 rows per warp");
   static_assert(kConfig.stages >= 1, "at least one stage");
   static_assert(kConfig.min_blocks_per_sm >= 1, "min_blocks_per_sm starts at 1");
-  static_assert(!(kConfig.lengths_vary() && kConfig.tile_list),
-                "a tile list is of one pair of lengths");
   static_assert(kConfig.packed_heads >= 1, "a tile has rows of one head or more");
   static_assert(kConfig.packed_heads == 1 || !kConfig.tile_list,
                 "a tile list is of the rows of one head");

@@ -107,6 +107,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"hq10 hkv2 q3 qk80 v48 causal strided", "sm_89"},
                     Case{"hq6 hkv2 q1 qk256 v256 causal paged=16", "sm_86", 3},
                     Case{"hq12 hkv1 q4 qk192 v128", "sm_90"},
+                    Case{"qk128 v128 bf16 causal+prefix=64 splits=4 varlen paged=16", "sm_80", 2},
+                    Case{"qk256 v256 chunk=100 varlen", "sm_90a"},
                     Case{"qk64 v64 varlen causal", "sm_89"},
                     Case{"standard qk256 v256 bf16 causal", "sm_80"},
                     Case{"linear-forward qk256 v256 bf16 causal", "sm_80", 2},

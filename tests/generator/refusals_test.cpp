@@ -98,12 +98,10 @@ TEST(Refusals, NameTheMask) {
 }
 
 TEST(Refusals, OfLengthsThatVary) {
-  for (const char* text : {"qk64 varlen", "qk64 paged=16 causal", "qk64 varlen paged=1 splits=9"}) {
+  for (const char* text : {"qk64 varlen", "qk64 paged=16 causal", "qk64 varlen paged=1 splits=9",
+                           "qk64 varlen chunk=64", "qk64 paged=16 bigbird splits=2"}) {
     EXPECT_THAT(reasons(text), IsEmpty()) << text;
   }
-  EXPECT_THAT(reasons("qk64 varlen chunk=64"),
-              Contains("varlen with a mask that is no interval of keys is not built yet in "
-                       "forward_sm80"));
   EXPECT_THAT(reasons("qk64 paged=16 layout=bhsd"),
               Contains("varlen and paged have one layout: leave out layout=bhsd"));
   EXPECT_THAT(reasons("qk64 splits=257"), Contains("splits=257 is more than 256"));

@@ -48,7 +48,8 @@ class RandomProblem {
     text += pick<std::string>({"", fmt::format(" paged={}", pick<int64_t>({1, 7, 16, 64}))});
     text += pick<std::string>({"", fmt::format(" splits={}", between(2, 9))});
     text += pick<std::string>({"", " causal", " causal=top-left",
-                               fmt::format(" window={},{}", between(0, 90), between(0, 90))});
+                               fmt::format(" window={},{}", between(0, 90), between(0, 90)),
+                               sparse_masks(), sparse_masks()});
     text += pick<std::string>({"", "", fmt::format(" softcap={}", between(1, 40))});
     return text + pick<std::string>({"", "", " strided"});
   }
