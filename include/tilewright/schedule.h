@@ -1,6 +1,7 @@
 // Schedule: which tiles of the query x key grid a launch computes, for masks that are no interval a
 // row. Made on the host by Kernel::make_schedule from a shape and the mask's data, uploaded by the
-// caller, passed to every launch of that shape (and of the same lengths, where they vary). What it leaves out costs nothing.
+// caller, passed to every launch of that shape (and of the same lengths, where they vary). What it
+// leaves out costs nothing.
 #pragma once
 
 #include <cstddef>

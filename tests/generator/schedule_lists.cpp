@@ -4,11 +4,47 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace tilewright::testing {
+namespace {
 
 using attention::KeyTileEntry;
+using attention::KeyTileRange;
+using attention::TileLists;
+
+// One list of a schedule, read as the kernel reads it.
+class ListReader {
+ public:
+  ListReader(const Schedule& schedule, int64_t batch, int64_t head)
+      : layout_(schedule.layout),
+        lists_(tile_lists({schedule.bytes.data(), schedule.layout})),
+        num_query_tiles_((layout_.seqlen_q + layout_.tile_m - 1) / layout_.tile_m),
+        first_((batch * lists_.batch_stride + head * lists_.head_stride) * num_query_tiles_) {}
+
+  int64_t num_query_tiles() const { return num_query_tiles_; }
+  std::span<const KeyTileEntry> entries(int64_t query_tile) const {
+    const KeyTileRange range = lists_.ranges[first_ + query_tile];
+    return {lists_.entries + range.begin, lists_.entries + range.end};
+  }
+  std::span<const int> order() const {
+    return {lists_.order + first_, static_cast<size_t>(num_query_tiles_)};
+  }
+  bool bit(int pattern, int64_t row, int64_t column) const {
+    if (pattern < 0) return true;
+    const int64_t words = (layout_.tile_n + 31) / 32;
+    const unsigned word = lists_.patterns[(pattern * layout_.tile_m + row) * words + column / 32];
+    return (word >> (column % 32) & 1) != 0;
+  }
+
+ private:
+  const ScheduleLayout& layout_;
+  TileLists lists_;
+  int64_t num_query_tiles_, first_;
+};
+
+}  // namespace
 
 void expect_list(const Schedule& schedule, const Shape& shape, int64_t batch, int64_t head,
                  const reference::Visibility& visible, Tally& tally) {

@@ -178,9 +178,9 @@ SERVING = [
     ("a tile in two parts", BLOCK, "begin + count < tiles.end ? begin + count : tiles.end",
      "begin + count + 1 < tiles.end ? begin + count + 1 : tiles.end", "Splits/*:ServingSplits*"),
     ("sequences share the first one's lists", "attention/masks.cuh",
-     "static_cast<long long>(batch) * lists.batch_stride", "0LL * batch * lists.batch_stride", "Smoke/SparseServing*"),
+     "static_cast<long long>(batch) * lists.batch_stride", "0LL * batch * lists.batch_stride", "Sparse/Serving*"),
     ("lists one query tile apart too few", "attention/masks.cuh", "              params.num_query_tiles) {}",
-     "              (params.num_query_tiles - 1)) {}", "Smoke/SparseServing*"),
+     "              (params.num_query_tiles - 1)) {}", "Sparse/Serving*"),
     ("query of a packed row not divided by the heads", PACKED, "const int query = static_cast<int>("
      "static_cast<unsigned>(row) / static_cast<unsigned>(kHeads));", "const int query = row;", PACKED_TESTS),
     ("every packed row of the first head", PACKED, "row - query * kHeads}", "0}", PACKED_TESTS),

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 
 #include "core/check.h"
-#include "reference/visibility.h"
 #include "tests/support/emulated_session.h"
+#include "tests/support/exact_weights.h"
 #include "tests/support/forward_run.h"
 #include "tests/support/shapes.h"
 
@@ -16,33 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class SparseServing : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(SparseServing, MatchesReference) { EXPECT_EQ(run_and_verify({.problem = GetParam()}), ""); }
-
-INSTANTIATE_TEST_SUITE_P(
-    Smoke, SparseServing,
-    ::testing::Values("b5 hq2 hkv1 q67 k131 qk64 v64 fp16 varlen global={0,17,70}",
-                      "b7 hq4 hkv2 q130 k70 qk80 v48 bf16 varlen longformer=window:33,global:{5}",
-                      "b3 hq3 hkv1 q133 k165 qk64 v64 fp16 varlen bigbird=block:24,random:2",
-                      "b4 hq2 hkv2 q70 k140 qk128 v128 fp16 varlen causal+prefix=33",
-                      "b4 hq2 hkv1 q70 k140 qk64 v72 bf16 varlen chunk=50 strided",
-                      "b6 hq2 hkv1 q70 k140 qk64 v64 fp16 varlen documents causal softcap=9",
-                      "b5 hq2 hkv1 q150 k230 qk64 v64 fp16 varlen blocks=32",
-                      "b5 hq2 hkv1 q70 k140 qk64 v64 fp16 varlen window=9,9,dilation:3",
-                      "b6 hq4 hkv1 q5 k300 qk64 v64 bf16 varlen splits=4 global=9",
-                      "b3 hq2 hkv1 q1 k200 qk64 v64 fp16 paged=16 longformer=window:60,global:{0}",
-                      "b4 hq2 hkv1 q33 k131 qk80 v48 bf16 paged=7 documents",
-                      "b3 hq8 hkv1 q3 k300 qk64 v64 fp16 paged=16 splits=4 bigbird=block:16",
-                      "b5 hq4 hkv2 q40 k70 qk64 v72 bf16 varlen paged=16 blocks=17 causal",
-                      "b1 hq2 hkv1 q9 k0 qk64 v64 fp16 varlen chunk=5",
-                      "b0 hq2 hkv1 q9 k9 qk64 v64 fp16 varlen chunk=5"),
-    [](const auto& test) { return test_name(test.param); });
-
 class SparseServingPairs : public ::testing::TestWithParam<std::string> {};
 
-// With Q = 0 and the key's place in its sequence as V, the output is the weights: exactly 0 where
-// hidden, 1/n where one of n is visible.
 TEST_P(SparseServingPairs, ShowExactlyTheVisibleKeys) {
   const std::string text = "b6 hq2 hkv1 q77 k131 qk8 v136 fp16 varlen " + GetParam();
   const Problem problem = *Problem::parse(text);
@@ -61,27 +37,15 @@ TEST_P(SparseServingPairs, ShowExactlyTheVisibleKeys) {
   }
   EXPECT_GT(empty, 0) << "no sequence is empty";
   const TrialOutputs outputs = outputs_of({.problem = text}, inputs);
-  size_t element = 0;
   for (size_t batch = 0; batch + 1 < first_q.size(); ++batch) {
-    const int64_t queries = first_q[batch + 1] - first_q[batch];
-    const int64_t keys = first_k[batch + 1] - first_k[batch];
-    for (int64_t query = 0; query < queries; ++query) {
-      for (int64_t head = 0; head < size.num_heads_q; ++head) {
-        const auto visible = reference::make_visibility(problem, queries, keys, {0, head});
-        ASSERT_TRUE(visible.ok()) << visible.error().message;
-        int64_t count = 0;
-        for (int64_t key = 0; key < keys; ++key) count += (*visible)(query, key) ? 1 : 0;
-        for (int64_t key = 0; key < size.head_dim_v; ++key, ++element) {
-          const float weight = outputs.out[element];
-          if (key >= keys || !(*visible)(query, key)) {
-            ASSERT_EQ(weight, 0.0F) << text << ": sequence " << batch << ", query " << query;
-          } else {
-            ASSERT_NEAR(weight * static_cast<float>(count), 1.0F, 0.002F)
-                << text << ": sequence " << batch << ", query " << query << ", key " << key;
-          }
-        }
-      }
-    }
+    reference::Sizes sequence = size;
+    sequence.seqlen_q = first_q[batch + 1] - first_q[batch];
+    sequence.seqlen_k = first_k[batch + 1] - first_k[batch];
+    const int64_t row_elements = size.num_heads_q * size.head_dim_v;
+    const auto out = std::span<const float>(outputs.out)
+                         .subspan(static_cast<size_t>(first_q[batch] * row_elements),
+                                  static_cast<size_t>(sequence.seqlen_q * row_elements));
+    ASSERT_NO_FATAL_FAILURE(expect_exact_weights(problem, sequence, 0, {}, out)) << batch;
   }
 }
 
@@ -92,20 +56,10 @@ INSTANTIATE_TEST_SUITE_P(Smoke, SparseServingPairs,
                          [](const auto& test) { return test_name(test.param); });
 
 TEST(SparseServingSchedules, GiveTheSameBits) {
-  for (const EmulatorSettings& settings : {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_EAGER,
-                                          .observers = TW_EMULATOR_OBSERVERS_FULL},
-                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY,
-                                           .observers = TW_EMULATOR_OBSERVERS_FULL},
-                                           EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM,
-                                           .seed = 3,
-                                           .observers = TW_EMULATOR_OBSERVERS_FULL,
-                                           .host_threads = 2}}) {
-    const ScopedEmulatorSettings scope(settings);
-    for (const char* text :
-         {"b3 hq2 hkv1 q40 k131 qk64 v64 fp16 varlen splits=3 causal+global={3,90}",
-          "b3 hq2 hkv1 q40 k131 qk128 v128 bf16 varlen paged=16 bigbird=block:16"}) {
-      EXPECT_EQ(run_and_verify({.problem = text, .options = {.gaps = true, .repeat = 2}}), "");
-    }
+  for (const char* text :
+       {"b3 hq2 hkv1 q40 k131 qk64 v64 fp16 varlen splits=3 causal+global={3,90}",
+        "b3 hq2 hkv1 q40 k131 qk128 v128 bf16 varlen paged=16 bigbird=block:16"}) {
+    EXPECT_EQ(verify_under_every_schedule(text), "");
   }
 }
 

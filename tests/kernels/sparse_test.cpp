@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 
 #include "generator/generator.h"
-#include "reference/visibility.h"
 #include "runtime/session_access.h"
 #include "tests/support/emulated_session.h"
+#include "tests/support/exact_weights.h"
 #include "tests/support/forward_run.h"
 #include "tests/support/shapes.h"
 
@@ -20,8 +21,6 @@ TEST_P(Sparse, MatchesReference) { EXPECT_EQ(run_and_verify({.problem = GetParam
 INSTANTIATE_TEST_SUITE_P(Smoke, Sparse, ::testing::ValuesIn(sparse_smoke()),
                          [](const auto& test) { return test_name(test.param); });
 
-// With Q = 0 every visible key of a row weighs the same, and with V = 1 the output is the weights:
-// exactly 0 where hidden, 1/n where one of n is visible.
 class SparsePairs : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SparsePairs, ShowExactlyTheVisibleKeys) {
@@ -41,26 +40,12 @@ TEST_P(SparsePairs, ShowExactlyTheVisibleKeys) {
       }
     }
     const TrialOutputs outputs = outputs_of({.problem = text}, inputs);
-    size_t element = 0;
+    const int64_t elements = size.seqlen_q * size.num_heads_q * size.head_dim_v;
     for (int64_t batch = 0; batch < size.batch; ++batch) {
-      for (int64_t query = 0; query < size.seqlen_q; ++query) {
-        for (int64_t head = 0; head < size.num_heads_q; ++head) {
-          const auto visible = reference::make_visibility(problem, size.seqlen_q, size.seqlen_k,
-                                                          {batch, head}, inputs.view().masks);
-          ASSERT_TRUE(visible.ok()) << visible.error().message;
-          int64_t count = 0;
-          for (int64_t key = 0; key < size.seqlen_k; ++key) count += (*visible)(query, key) ? 1 : 0;
-          for (int64_t key = 0; key < size.head_dim_v; ++key, ++element) {
-            const float weight = outputs.out[element];
-            if (key >= size.seqlen_k || !(*visible)(query, key)) {
-              ASSERT_EQ(weight, 0.0F) << text << ": query " << query << ", key " << key;
-            } else {
-              ASSERT_NEAR(weight * static_cast<float>(count), 1.0F, 0.002F)
-                  << text << ": query " << query << ", key " << key << ", head " << head;
-            }
-          }
-        }
-      }
+      const auto out =
+          std::span<const float>(outputs.out)
+              .subspan(static_cast<size_t>(batch * elements), static_cast<size_t>(elements));
+      ASSERT_NO_FATAL_FAILURE(expect_exact_weights(problem, size, batch, inputs.view().masks, out));
     }
   }
 }
@@ -132,13 +117,7 @@ TEST(SparseBits, AreThoseOfTheSameMaskAsAnInterval) {
 
 class SparseSchedules : public ::testing::TestWithParam<std::string> {};
 
-// Every legal order of the asynchronous copies gives the same bits.
-TEST_P(SparseSchedules, MatchReference) {
-  for (const ScheduleCase& schedule : watched_schedules(1)) {
-    const ScopedEmulatorSettings scope(schedule.settings);
-    EXPECT_EQ(run_and_verify({.problem = GetParam(), .options = {.gaps = true, .repeat = 2}}), "");
-  }
-}
+TEST_P(SparseSchedules, MatchReference) { EXPECT_EQ(verify_under_every_schedule(GetParam()), ""); }
 
 INSTANTIATE_TEST_SUITE_P(Smoke, SparseSchedules,
                          ::testing::Values("hq2 hkv1 q67 k200 qk64 v64 fp16 causal+global={3,90}",

@@ -47,6 +47,16 @@ std::string run_and_verify(const ForwardRun& run) {
   return verdict->ok() ? "" : explain(verdict->detail(), run, *problem, *kernel);
 }
 
+std::string verify_under_every_schedule(const std::string& problem) {
+  for (const ScheduleCase& each : watched_schedules(2)) {
+    const ScopedEmulatorSettings scope(each.settings);
+    const std::string wrong =
+        run_and_verify({.problem = problem, .options = {.gaps = true, .repeat = 2}});
+    if (!wrong.empty()) return fmt::format("{}: {}", each.name, wrong);
+  }
+  return "";
+}
+
 std::string verify_packed_candidates(const std::string& device, const std::string& problem,
                                      size_t step) {
   const Arch& arch = SessionAccess::device(shared_session(device)).arch();

@@ -30,6 +30,10 @@ Trial make_trial(const std::string& text, uint64_t seed);
 // the command that repeats it.
 std::string run_and_verify(const ForwardRun& run);
 
+// The same under the schedules eager, lazy and random, with observers `full`: every legal order of
+// the asynchronous copies gives the same bits.
+std::string verify_under_every_schedule(const std::string& problem);
+
 // The problem with every step-th of its candidates that pack query heads, under all of
 // watched_schedules(); "" or what run_and_verify says of the first that is not right.
 std::string verify_packed_candidates(const std::string& device, const std::string& problem,
