@@ -114,7 +114,7 @@ std::span<const TileShape> preferred_shapes(const Config& config, bool few_rows)
                                           TileShape{64, 32, 4, 1}};
   static constexpr std::array kUpTo64 = {TileShape{128, 64, 4, 2}, TileShape{128, 32, 4, 2}};
   static constexpr std::array kUpTo128 = {TileShape{128, 64, 4, 1}, TileShape{128, 48, 4, 1},
-                                          TileShape{128, 32, 4, 1}};
+                                          TileShape{128, 32, 4, 1}, TileShape{64, 64, 4, 1}};
   static constexpr std::array kAbove128 = {TileShape{128, 64, 8, 1}, TileShape{128, 32, 8, 1},
                                            TileShape{64, 64, 4, 1}, TileShape{64, 32, 4, 1}};
   if (few_rows) return kFewRows;

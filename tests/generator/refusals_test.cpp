@@ -99,7 +99,8 @@ TEST(Refusals, NameTheMask) {
 
 TEST(Refusals, OfLengthsThatVary) {
   for (const char* text : {"qk64 varlen", "qk64 paged=16 causal", "qk64 varlen paged=1 splits=9",
-                           "qk64 varlen chunk=64", "qk64 paged=16 bigbird splits=2"}) {
+                           "qk64 varlen chunk=64", "qk64 paged=16 bigbird splits=2",
+                           "qk120 v128 varlen paged=16 splits=4 chunk=64 strided softcap=9"}) {
     EXPECT_THAT(reasons(text), IsEmpty()) << text;
   }
   EXPECT_THAT(reasons("qk64 paged=16 layout=bhsd"),

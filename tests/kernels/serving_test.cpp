@@ -72,6 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "b4 hq2 hkv1 q33 k131 qk80 v48 bf16 paged=7 documents",
                       "b3 hq8 hkv1 q3 k300 qk64 v64 fp16 paged=16 splits=4 bigbird=block:16",
                       "b5 hq4 hkv2 q40 k70 qk64 v72 bf16 varlen paged=16 blocks=17 causal",
+                      "b3 hq2 hkv1 q70 k140 qk120 v128 bf16 varlen paged=16 chunk=50 strided",
                       "b1 hq2 hkv1 q9 k0 qk64 v64 fp16 varlen chunk=5",
                       "b0 hq2 hkv1 q9 k9 qk64 v64 fp16 varlen chunk=5"),
     [](const auto& test) { return test_name(test.param); });
