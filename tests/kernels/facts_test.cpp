@@ -17,11 +17,16 @@ namespace {
 constexpr const char* kAmpere = "emulated:a100";
 constexpr const char* kHopper = "emulated:h100";
 
-LaunchPlan plan_of(const char* device, const std::string& text, int64_t seqlen) {
+Shape square_shape(int64_t seqlen) { return {.batch = 1, .seqlen_q = seqlen, .seqlen_k = seqlen}; }
+
+Kernel kernel_of(const char* device, const std::string& text) {
   const Result<Kernel> kernel = shared_session(device).prepare(*Problem::parse(text));
   TW_CHECK(kernel.ok(), "{}", kernel.error().to_string());
-  const Result<LaunchPlan> plan =
-      kernel->plan({.batch = 1, .seqlen_q = seqlen, .seqlen_k = seqlen});
+  return *kernel;
+}
+
+LaunchPlan plan_of(const char* device, const std::string& text, int64_t seqlen) {
+  const Result<LaunchPlan> plan = kernel_of(device, text).plan(square_shape(seqlen));
   TW_CHECK(plan.ok(), "{}", plan.error().to_string());
   return *plan;
 }
@@ -208,10 +213,18 @@ TEST(KernelFacts, 13FlashMovesFewerBytes) {
   }
 }
 
-// What a pass needs beside inputs and results: workspace, row statistics, the state of a chunk.
+int64_t schedule_bytes(const char* device, const std::string& text, int64_t seqlen) {
+  const Result<Schedule> schedule = kernel_of(device, text).make_schedule(square_shape(seqlen), {});
+  TW_CHECK(schedule.ok(), "{}", schedule.error().to_string());
+  return static_cast<int64_t>(schedule->bytes.size());
+}
+
+// What a pass needs beside inputs and results: workspace, row statistics, the state of a chunk, the
+// list of its tiles.
 int64_t extra_bytes(const char* device, const std::string& text, int64_t seqlen) {
   const LaunchPlan plan = plan_of(device, text, seqlen);
-  return plan.workspace_bytes + plan.schedule_bytes + tensor_bytes(plan, "lse");
+  return plan.workspace_bytes + tensor_bytes(plan, "lse") +
+         (plan.needs_schedule() ? schedule_bytes(device, text, seqlen) : 0);
 }
 
 uint32_t most_shared_bytes(const LaunchPlan& plan) {
