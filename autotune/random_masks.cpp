@@ -32,7 +32,11 @@ void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes,
                           TrialTensors& inputs) {
   constexpr uint64_t kMeanDocument = 40;
   if (const auto* blocks = find_mask<BlocksMask>(problem)) {
-    inputs.blocks.resize(static_cast<size_t>(count_blocks(sizes.seqlen_q, blocks->size) *
+    // Some for all, some for each batch, head, or both.
+    inputs.blocks_batch = (mix(seed) & 1) != 0 ? sizes.batch : 1;
+    inputs.blocks_heads = (mix(seed) & 2) != 0 ? sizes.num_heads_q : 1;
+    inputs.blocks.resize(static_cast<size_t>(inputs.blocks_batch * inputs.blocks_heads *
+                                             count_blocks(sizes.seqlen_q, blocks->size) *
                                              count_blocks(sizes.seqlen_k, blocks->size)));
     for (size_t i = 0; i < inputs.blocks.size(); ++i) inputs.blocks[i] = mix(seed ^ mix(i)) & 1;
   }

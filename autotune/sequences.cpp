@@ -200,13 +200,17 @@ void take_mask_data(const Problem& problem, const reference::Sizes& sizes,
   }
   const auto* blocks = find_mask<BlocksMask>(problem);
   if (blocks == nullptr) return;
-  const int64_t width = (sizes.seqlen_k + blocks->size - 1) / blocks->size;
-  for (int64_t row = 0; row * blocks->size < rows.seqlen_q; ++row) {
-    for (int64_t column = 0; column * blocks->size < rows.seqlen_k; ++column) {
-      sequence.blocks.push_back(inputs.blocks[static_cast<size_t>(row * width + column)]);
+  const auto count = [&](int64_t length) { return (length + blocks->size - 1) / blocks->size; };
+  const int64_t height = count(sizes.seqlen_q), width = count(sizes.seqlen_k);
+  const int64_t first = inputs.blocks_batch == 1 ? 0 : batch * inputs.blocks_heads;
+  for (int64_t head = first; head < first + inputs.blocks_heads; ++head) {
+    for (int64_t row = 0; row < count(rows.seqlen_q); ++row) {
+      const auto flags = inputs.blocks.begin() + (head * height + row) * width;
+      sequence.blocks.insert(sequence.blocks.end(), flags, flags + count(rows.seqlen_k));
     }
   }
   sequence.masks.blocks = sequence.blocks;
+  sequence.masks.blocks_heads = inputs.blocks_heads;
 }
 
 }  // namespace
@@ -254,8 +258,15 @@ Status check_sequences(const Problem& problem, const TrialTensors& inputs, const
   }
   if (problem.page_size) {
     const int64_t width = (shape.seqlen_k + *problem.page_size - 1) / *problem.page_size;
-    return check_pages(inputs.block_table, width, inputs.seqused_k, *problem.page_size,
-                       inputs.num_pages);
+    TW_TRY(check_pages(inputs.block_table, width, inputs.seqused_k, *problem.page_size,
+                       inputs.num_pages));
+    for (size_t batch = 0; batch < inputs.seqused_k.size(); ++batch) {
+      if (inputs.seqused_k[batch] <= shape.seqlen_k) continue;
+      return make_error(ErrorCode::kInvalidArgument,
+                        "seqused_k[{}] = {} keys, a sequence has at most {}", batch,
+                        inputs.seqused_k[batch], shape.seqlen_k);
+    }
+    return {};
   }
   if (!problem.varlen) return {};
   return check_cu_seqlens("cu_seqlens_k", inputs.cu_seqlens_k, inputs.total_k, shape.seqlen_k);

@@ -66,6 +66,9 @@ Result<RunOutcome> execute(const RunFlags& flags) {
   TW_TRY(check_pass(input.problem, flags.outputs));
   TW_TRY(check_host_memory(input, flags.check));
 
+  // What files hold is checked before a kernel is made for it.
+  if (flags.files.any()) TW_TRY(read_mask_data(flags.files, input));
+
   progress.set_label("preparing the kernel");
   TW_ASSIGN(const std::unique_ptr<Session> session, Session::open(options));
   outcome.device = session->device();
@@ -75,8 +78,8 @@ Result<RunOutcome> execute(const RunFlags& flags) {
 
   if (!flags.files.any()) {
     input.tensors = random_inputs(input.problem, input.sizes, flags.seed.value_or(0));
+    TW_TRY(read_mask_data(flags.files, input));
   }
-  TW_TRY(read_mask_data(flags.files, input));
   TW_TRY(complete_inputs(input.problem, input.sizes, input.tensors));
   const bool count = flags.counters && outcome.device.simulated;
   if (count) TW_TRY(reset_emulator_counters());
@@ -128,7 +131,7 @@ void add_input_flags(ArgumentParser& parser, InputFiles& files) {
               "of blocks=b: uint8 [q / b, k / b], or with batch and heads (else random)",
               files.blocks);
   parser.text("documents", "FILE",
-              "of documents: int32 [batch, seqlen_k], an id for each key (else random)",
+              "of documents: int32 [batch, seqlen_k] or, packed, [total_k]: ids (else random)",
               files.documents);
 }
 

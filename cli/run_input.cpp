@@ -85,6 +85,11 @@ Status check_given(const Problem& problem, const InputFiles& files) {
     return make_error(ErrorCode::kInvalidArgument, "{} is missing: {} come together", input.flag,
                       fmt::join(needed, ", "));
   }
+  if (demands.find("normalizer") != nullptr && files.state.empty() != files.normalizer.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is missing: --state and --normalizer come together",
+                      files.state.empty() ? "--state" : "--normalizer");
+  }
   return {};
 }
 

@@ -58,10 +58,10 @@ Status check_pass(const Problem& problem, const OutputFiles& files) {
 
 void clear_rows_of_no_sequence(const Problem& problem, const TrialTensors& inputs,
                                TrialOutputs& outputs) {
-  if (!problem.varlen || outputs.plan.empty()) return;
+  if (!problem.varlen || inputs.total_q == 0) return;
   const auto total = static_cast<size_t>(inputs.total_q);
   const auto used = static_cast<size_t>(inputs.cu_seqlens_q.back());
-  const size_t width = outputs.out.size() / std::max<size_t>(1, total);
+  const size_t width = outputs.out.size() / total;
   std::fill(outputs.out.begin() + static_cast<ptrdiff_t>(used * width), outputs.out.end(), 0.0F);
   for (size_t row = 0; row < outputs.lse.size(); ++row) {
     if (row % total >= used) outputs.lse[row] = 0.0F;

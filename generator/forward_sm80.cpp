@@ -38,7 +38,7 @@ int registers_available(const Config& config, const Arch& arch) {
 // then addresses, operands in flight, row statistics and loop state. The constants for these are
 // the least with which ptxas 13.0 spilled in none of several hundred sampled configs: a single
 // stage without softcap, element-wise copies or a tile list gets by with less, K and V rows of
-// different length take more, as no address serves both.
+// different length take more, as no address serves both; so do lengths, pages and packed heads.
 int registers_needed(const Config& config) {
   constexpr int kOther = 83;
   constexpr int kOtherLean = 79;

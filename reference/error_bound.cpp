@@ -28,7 +28,7 @@ constexpr std::string_view kBadInput = "the input holds NaN or infinity";
 
 // Absolute error of one score in fp32, and so the relative error of one exponential:
 //  - the products are exact in fp32's wider sum; each of the head_dim/8 truncated partial sums
-//    (ptx-hopper 1.5: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
+//    (MMA-Sim: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
 //  - scaling, softcap (tanh within 4 ulp) and the subtraction of the maximum round an argument of
 //    at most magnitude + range, and ex2.approx adds 2 ulp.
 double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range) {

@@ -151,6 +151,22 @@ void check_schedule(const Problem& problem, const TileSize& tile, const Shape& s
   check_lists("heads", layout.num_heads, shape.num_heads_q, true);
 }
 
+// Optional tensors that mean something only together.
+void check_together(const BoundTensors& bound, const TensorSpecs& specs, Faults& faults) {
+  const auto find = [&](TensorId id) {
+    return std::find_if(specs.begin(), specs.end(),
+                        [id](const TensorSpec& spec) { return spec.id == id; });
+  };
+  const auto state = find(TensorId::kState), normalizer = find(TensorId::kNormalizer);
+  if (state == specs.end() || normalizer == specs.end()) return;
+  if (state->empty() || normalizer->empty()) return;
+  const bool has_state = bound[TensorId::kState].data != nullptr;
+  if (has_state == (bound[TensorId::kNormalizer].data != nullptr)) return;
+  faults.add("tensor {} is given without {}: a state is both",
+             has_state ? state->name() : normalizer->name(),
+             has_state ? normalizer->name() : state->name());
+}
+
 }  // namespace
 
 std::vector<TensorRequirement> tensor_requirements(const Problem& problem, const Shape& shape) {
@@ -172,10 +188,12 @@ Result<BoundTensors> check_tensors(const Problem& problem, const Shape& shape,
   constexpr int64_t kWorkspaceAlignment = 16;
   BoundTensors bound;
   Faults faults;
-  for (const TensorSpec& spec : tensor_specs(problem, shape)) {
+  const TensorSpecs specs = tensor_specs(problem, shape);
+  for (const TensorSpec& spec : specs) {
     const Tensor& tensor = tensors.*tensor_fields()[static_cast<size_t>(spec.id)].member;
     bound[spec.id] = check_tensor(problem, spec, tensor, faults);
   }
+  check_together(bound, specs, faults);
   if (launch.workspace_bytes > 0) {
     check_address("workspace", tensors.workspace, kWorkspaceAlignment, faults);
     bound.workspace = tensors.workspace;

@@ -19,7 +19,7 @@ struct DenseOperand {
   bool negate = false;
 };
 
-// The width of the fused sum (ptx-hopper.md 1.5; MMA-Sim, arXiv 2511.10909 and its code).
+// The width of the fused sum (MMA-Sim, arXiv 2511.10909 and its code).
 struct HardwareSum {
   int fraction_bits = 25;         // F: of each aligned and truncated summand
   int result_fraction_bits = 23;  // of an f32 result

@@ -114,7 +114,8 @@ struct LaunchOutcome {
   Counters counters;
 };
 
-// Blocks of this kernel that one SM of `arch` holds (ptx-hopper.md 9.2); 0 if none fits.
+// Blocks of this kernel that one SM of `arch` holds (CUDA C++ Programming Guide, compute
+// capabilities); 0 if none fits.
 int blocks_per_sm(const KernelAttributes& kernel, const Arch& arch, uint32_t threads_per_block,
                   uint32_t dynamic_shared_bytes);
 

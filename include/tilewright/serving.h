@@ -14,7 +14,7 @@ namespace tilewright {
 // How many parts (`splits=N`) of the keys keep a device of `num_sms` multiprocessors busy with the
 // attention of a complete shape: 1 where its blocks do so anyway, never more than there are tiles
 // of keys. Where queries are short, counts one block for a whole group of query heads, as kernels
-// do whose problem names seqlen_q and both numbers of heads.
+// with `splits` do whose problem names seqlen_q and both numbers of heads, tile lists apart.
 int64_t choose_num_splits(int num_sms, const Shape& shape);
 
 // Prefix sums of packed sequences: from 0, never falling, up to `total` rows; no sequence longer

@@ -197,6 +197,28 @@ TEST_F(ServingFiles, PackedQueriesOfPagedKeysInParts) {
   EXPECT_EQ(finished.code, 0) << finished.err << finished.out;
 }
 
+TEST_F(ServingFiles, RowsAreOfNoSequenceWhereAllAreEmpty) {
+  save_packed();
+  save_integers("cu-seqlens-q", {4}, {0, 0, 0, 0});
+  const Finished finished = run("varlen", packed_, {"--out", path("o"), "--check"});
+  ASSERT_EQ(finished.code, 0) << finished.err << finished.out;
+  for (const float value : load("o", {9, kHeadsQ, kDim})) ASSERT_EQ(value, 0.0F);
+}
+
+// Blocks of each batch and head: the check follows them.
+TEST_F(ServingFiles, BlocksOfBatchesAndHeadsAreChecked) {
+  save_packed();
+  NpyArray blocks{NpyType::kUint8, {3, kHeadsQ, 1, 2}, {}};
+  for (int64_t i = 0; i < 3 * kHeadsQ * 2; ++i) {
+    blocks.data.push_back(static_cast<std::byte>(i * i % 7 % 2));
+  }
+  ASSERT_TRUE(write_npy(path("blocks"), blocks).ok());
+  Words files = packed_;
+  files.push_back("blocks");
+  const Finished finished = run("varlen blocks=8 k16 q8", files, {"--check"});
+  EXPECT_EQ(finished.code, 0) << finished.err << finished.out;
+}
+
 TEST_F(ServingFiles, LengthsThatDoNotFitAreNamed) {
   save_packed();
   const auto refused = [&](const std::string& message) {
@@ -241,6 +263,8 @@ TEST_F(ServingFiles, PagesThatDoNotFitAreNamed) {
   save_paged();
   save_integers("seqused-k", {2}, {5, 13});
   refused("seqused_k[1] = 13 keys, a row of block_table holds 0 to 12");
+  save_integers("seqused-k", {2}, {5, 11});
+  expect_refused("paged=4 k10", paged_, "seqused_k[1] = 11 keys, a sequence has at most 10");
   save_integers("seqused-k", {2}, {5, -2});
   refused("seqused_k[1] = -2");
   save_paged();
@@ -288,10 +312,12 @@ TEST_F(ServingFiles, StatesOfAnotherShapeOrTypeAreNamed) {
   save_floats("state", NpyType::kFloat32, Dtype::kFloat32, {1, 2, 64, 32},
               std::vector<float>(64 * 64, 0.5F));
   const Words files = {"q", "k", "v", "state"};
-  expect_refused("linear-step", files,
+  const std::string problem = "linear-step feature=identity";
+  expect_refused(problem, files,
                  "state.npy: shape: [1, 2, 64, 32] is given, state needs [1, 2, 64, 64]");
   save_halves("state", {1, 2, 64, 64}, 0.5);
-  expect_refused("linear-step", files, "state.npy: descr: float16 is given, state needs float32");
+  expect_refused(problem, files, "state.npy: descr: float16 is given, state needs float32");
+  expect_refused("linear-step", files, "--normalizer is missing: --state and --normalizer come");
   expect_refused("fp16", files, "--state: read by linear passes only");
   save_floats("state", NpyType::kFloat32, Dtype::kFloat32, {1, 2, 64, 64},
               std::vector<float>(2 * 64 * 64, 0.5F));

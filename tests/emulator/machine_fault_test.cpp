@@ -148,7 +148,7 @@ TEST(Launch, LimitsAreChecked) {
   EXPECT_TRUE(refused([](LaunchRequest& r) { r.cluster = {2}; }));
 }
 
-// ptx-hopper.md 9.2's worked examples.
+// Worked by hand from the limits of an SM.
 TEST(Launch, OccupancyFollowsTheRules) {
   const Arch sm_90 = *arch_from_target("sm_90");
   const Arch sm_86 = *arch_from_target("sm_86");

@@ -172,6 +172,7 @@ TEST(LinearState, BadOnesAreNamed) {
   EXPECT_THAT(status.error().to_string(), HasSubstr("tensor state has shape [1, 1, 8, 16]"));
   EXPECT_THAT(status.error().to_string(), HasSubstr("the plan needs [1, 1, 16, 8]"));
   EXPECT_THAT(status.error().to_string(), HasSubstr("tensor state_out is missing"));
+  EXPECT_THAT(status.error().to_string(), HasSubstr("tensor state is given without normalizer"));
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ struct ForwardParams {
   const void* v;  // [batch, seqlen_k, num_heads_kv, head_dim_v]
   void* out;      // [batch, seqlen_q, num_heads_q, head_dim_v]
   float* lse;     // [batch, num_heads_q, seqlen_q] contiguous; null = not wanted
-  // Of kernels with `varlen`: [batch + 1] each. q, out [total_q, heads, dim], k, v [total_k, …],
-  // lse [num_heads_q, total_q]; batch strides are 0.
+  // Of kernels with `varlen`: [batch + 1] each, cu_seqlens_k not of paged keys. q, out
+  // [total_q, heads, dim], lse [num_heads_q, total_q], k, v unless paged [total_k, …]; the batch
+  // strides of what is packed are 0.
   const int* cu_seqlens_q;
   const int* cu_seqlens_k;
   // Of kernels with `page_size`: k, v [num_pages, page_size, heads, dim], their batch stride that
@@ -40,8 +41,9 @@ struct ForwardParams {
   int group_size;  // num_heads_q / num_heads_kv
   int seqlen_q;
   int seqlen_k;
-  // Order of blocks: grid.x counts sections of `section_size` (batch, head) pairs; within one, the
-  // last query tile of every pair comes first (the longest under a causal mask).
+  // Order of blocks: grid.x counts sections of `section_size` (batch, head) pairs, or (batch,
+  // pack of heads) pairs; within one, the last query tile of every pair comes first (the longest
+  // under a causal mask).
   int num_query_tiles;
   int section_size;
   int num_batch_heads;  // batch * num_heads_q

@@ -1,5 +1,5 @@
 // One element of a matrix product, and where elements lie in registers: the ISA's fragment tables,
-// exact integers, and the published model of the hardware's sum (ptx-hopper.md 1.5).
+// exact integers, and the published model of the hardware's sum (MMA-Sim, arXiv 2511.10909).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tensor copies element by element (ptx-hopper.md 4.5), and reductions over ranges of bytes.
+// Tensor copies element by element (PTX ISA, Tensors), and reductions over ranges of bytes.
 #pragma once
 
 #include "tests/emulator/slow_reference/copy_support.h"

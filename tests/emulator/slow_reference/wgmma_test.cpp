@@ -17,7 +17,8 @@ namespace {
 using ptx::Opcode;
 using ptx::Type;
 
-// How an operand lies in shared memory, and its descriptor (ptx-hopper.md 2.3, 2.4).
+// How an operand lies in shared memory, and its descriptor (PTX ISA, Asynchronous
+// Warpgroup Level Matrix Shared Memory Layout).
 struct Layout {
   bool mn_major = false;
   int swizzle = 0;     // bytes: 0, 32, 64, 128
