@@ -131,7 +131,7 @@ void add_input_flags(ArgumentParser& parser, InputFiles& files) {
               "of blocks=b: uint8 [q / b, k / b], or with batch and heads (else random)",
               files.blocks);
   parser.text("documents", "FILE",
-              "of documents: int32 [batch, seqlen_k] or, packed, [total_k]: ids (else random)",
+              "of documents: int32 [batch, seqlen_k], packed [total_k]: ids (else random)",
               files.documents);
 }
 
