@@ -1,14 +1,10 @@
 #include "autotune/random_masks.h"
 
 #include "autotune/random_values.h"
+#include "core/ceil_div.h"
 #include "core/find_mask.h"
 
 namespace tilewright {
-namespace {
-
-int64_t count_blocks(int64_t length, int64_t size) { return (length + size - 1) / size; }
-
-}  // namespace
 
 SequenceRows sequence_rows(const Problem& problem, const reference::Sizes& sizes,
                            const TrialTensors& inputs, int64_t batch) {
@@ -36,8 +32,8 @@ void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes,
     inputs.blocks_batch = (mix(seed) & 1) != 0 ? sizes.batch : 1;
     inputs.blocks_heads = (mix(seed) & 2) != 0 ? sizes.num_heads_q : 1;
     inputs.blocks.resize(static_cast<size_t>(inputs.blocks_batch * inputs.blocks_heads *
-                                             count_blocks(sizes.seqlen_q, blocks->size) *
-                                             count_blocks(sizes.seqlen_k, blocks->size)));
+                                             ceil_div(sizes.seqlen_q, blocks->size) *
+                                             ceil_div(sizes.seqlen_k, blocks->size)));
     for (size_t i = 0; i < inputs.blocks.size(); ++i) inputs.blocks[i] = mix(seed ^ mix(i)) & 1;
   }
   if (find_mask<DocumentsMask>(problem) == nullptr) return;

@@ -16,8 +16,8 @@ struct SequenceRows {
 SequenceRows sequence_rows(const Problem& problem, const reference::Sizes& sizes,
                            const TrialTensors& inputs, int64_t batch);
 
-// Half of the blocks visible, the same ones for all, and documents of random lengths. The lengths
-// of the sequences are there already.
+// Half of the blocks visible, the same ones for all or some for each batch, head or both, and
+// documents of random lengths. The lengths of the sequences are there already.
 void add_random_mask_data(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,
                           TrialTensors& inputs);
 

@@ -9,6 +9,7 @@
 
 #include "autotune/random_masks.h"
 #include "autotune/random_values.h"
+#include "core/ceil_div.h"
 #include "core/check.h"
 #include "core/find_mask.h"
 #include "reference/paged.h"
@@ -36,7 +37,7 @@ void add_random_pages(int64_t page_size, const reference::Sizes& sizes, uint64_t
                       TrialTensors& inputs) {
   constexpr int64_t kSpare = 3;
   const std::vector<int32_t> sums = random_prefix_sums(sizes.batch, sizes.seqlen_k, mix(seed));
-  const int64_t width = (sizes.seqlen_k + page_size - 1) / page_size;
+  const int64_t width = ceil_div(sizes.seqlen_k, page_size);
   std::vector<int32_t> order(static_cast<size_t>(sizes.batch * width + kSpare));
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(seed ^ i) % i]);
@@ -200,7 +201,7 @@ void take_mask_data(const Problem& problem, const reference::Sizes& sizes,
   }
   const auto* blocks = find_mask<BlocksMask>(problem);
   if (blocks == nullptr) return;
-  const auto count = [&](int64_t length) { return (length + blocks->size - 1) / blocks->size; };
+  const auto count = [&](int64_t length) { return ceil_div(length, blocks->size); };
   const int64_t height = count(sizes.seqlen_q), width = count(sizes.seqlen_k);
   const int64_t first = inputs.blocks_batch == 1 ? 0 : batch * inputs.blocks_heads;
   for (int64_t head = first; head < first + inputs.blocks_heads; ++head) {
@@ -218,7 +219,7 @@ void take_mask_data(const Problem& problem, const reference::Sizes& sizes,
 reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes) {
   const int64_t page = problem.page_size.value_or(1);
   if (sizes.seqlen_k > page) {
-    sizes.seqlen_k = (sizes.seqlen_k + page - 1) / page * page;
+    sizes.seqlen_k = ceil_div(sizes.seqlen_k, page) * page;
   } else if (sizes.seqlen_k > 0) {
     sizes.seqlen_k = page;
   }
@@ -257,7 +258,7 @@ Status check_sequences(const Problem& problem, const TrialTensors& inputs, const
     TW_TRY(check_cu_seqlens("cu_seqlens_q", inputs.cu_seqlens_q, inputs.total_q, shape.seqlen_q));
   }
   if (problem.page_size) {
-    const int64_t width = (shape.seqlen_k + *problem.page_size - 1) / *problem.page_size;
+    const int64_t width = ceil_div(shape.seqlen_k, *problem.page_size);
     TW_TRY(check_pages(inputs.block_table, width, inputs.seqused_k, *problem.page_size,
                        inputs.num_pages));
     for (size_t batch = 0; batch < inputs.seqused_k.size(); ++batch) {

@@ -52,7 +52,7 @@ struct TrialTensors {
 };
 
 // Standard normal values from a counter-based generator: the same on every machine. Of the data of
-// masks, half of the blocks visible, the same ones for all, and documents of random lengths.
+// masks: add_random_mask_data().
 TrialTensors random_inputs(const Problem& problem, const reference::Sizes& sizes, uint64_t seed);
 // The state of a linear attention that has seen a few keys; random_inputs() gives one to a step.
 void add_random_state(const Problem& problem, const reference::Sizes& sizes, uint64_t seed,

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cli/npy_values.h"
+#include "core/ceil_div.h"
 #include "core/check.h"
 #include "core/find_mask.h"
 
@@ -12,7 +13,7 @@ namespace {
 // [rows, columns], or with batches and heads before them, each of which may be 1.
 Status read_blocks(const std::string& path, RunInput& input) {
   const int64_t size = find_mask<BlocksMask>(input.problem)->size;
-  const auto count = [&](int64_t length) { return (length + size - 1) / size; };
+  const auto count = [&](int64_t length) { return ceil_div(length, size); };
   const int64_t rows = count(input.sizes.seqlen_q), columns = count(input.sizes.seqlen_k);
   TW_ASSIGN(const NpyArray array, read_input_file(path));
   if (array.type != NpyType::kUint8) return wrong_file(path, "type", "is not uint8");

@@ -3,12 +3,11 @@
 
 #include <cstdint>
 
+#include "core/ceil_div.h"
 #include "tilewright/kernel.h"
 #include "tilewright/result.h"
 
 namespace tilewright {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // a * b of numbers that are not negative, or more than any limit.
 inline int64_t saturating_product(int64_t a, int64_t b) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/ceil_div.h"
 #include "core/check.h"
 #include "tilewright/result.h"
 
@@ -53,8 +54,6 @@ class Count {
   int64_t value_ = 0;
   bool overflowed_ = false;
 };
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Words moved, reads and writes apart, and the most words that were in fast memory at once.
 struct Traffic {

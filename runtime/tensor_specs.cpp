@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.h"
+
 namespace tilewright {
 namespace {
 
@@ -58,7 +60,7 @@ class SpecMaker {
     if (!paged) return;
     const int64_t size = *problem_.page_size;
     integers(TensorId::kSequsedK, 1, {shape_.batch});
-    integers(TensorId::kBlockTable, 2, {shape_.batch, (shape_.seqlen_k + size - 1) / size});
+    integers(TensorId::kBlockTable, 2, {shape_.batch, ceil_div(shape_.seqlen_k, size)});
   }
 
   void integers(TensorId id, int rank, std::array<int64_t, kMaxTensorRank> extents) {
