@@ -6,7 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
 shift || true
 launcher=()
-if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
+if command -v ccache >/dev/null; then
+  export CCACHE_SLOPPINESS=pch_defines,time_macros  # else nothing that uses a precompiled header is cached
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+fi
 mkdir -p build
 log="build/$preset.log"
 if ! { cmake --preset "$preset" "${launcher[@]}" && cmake --build --preset "$preset" ${@:+--target "$@"}; } >"$log" 2>&1; then

@@ -160,14 +160,16 @@ TEST(Refusals, OfTmaAndWgmma) {
   Arch tiny = arch_of("sm_90a");
   tiny.shared_bytes_per_block = 16 * 1024;
   EXPECT_THAT(reasons("qk256 v256", tiny, "forward_sm90"),
-              ElementsAre("no config fits the 16384 bytes of shared memory of a block of sm_90a"));
+              ElementsAre("no config fits the 16384 bytes of shared memory of a block and "
+                          "the 255 registers of a thread of sm_90a"));
 }
 
 TEST(Refusals, ADeviceTooSmallForAnyConfigIsNamed) {
   Arch tiny = *arch_from_target("sm_80");
   tiny.shared_bytes_per_block = 16 * 1024;
   EXPECT_THAT(reasons("qk256 v256", tiny),
-              ElementsAre("no config fits the 16384 bytes of shared memory of a block of sm_80"));
+              ElementsAre("no config fits the 16384 bytes of shared memory of a block and "
+                          "the 255 registers of a thread of sm_80"));
 }
 
 TEST(Refusals, EndInAnErrorWithAllReasons) {

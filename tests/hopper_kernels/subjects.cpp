@@ -22,9 +22,9 @@ void add_forward_sm90(std::vector<std::unique_ptr<Subject>>& subjects) {
                                     "forward_sm90 dtype=bf16 head_dim_qk=64 head_dim_v=64 "
                                     "varlen=true consumer_warpgroups=1 tile_n=16 stages=2"));
   subjects.push_back(make_generated("forward_sm90_window",
-                                    "hq1 hkv1 q131 k517 qk64 v40 fp16 window=458,7",
+                                    "hq1 hkv1 q131 k517 qk64 v40 fp16 window=250,7",
                                     "forward_sm90 head_dim_qk=64 head_dim_v=40 row_range=true "
-                                    "consumer_warpgroups=3 tile_n=48 stages=2"));
+                                    "consumer_warpgroups=3 tile_n=32 stages=2"));
 }
 
 }  // namespace

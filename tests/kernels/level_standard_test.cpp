@@ -46,7 +46,9 @@ INSTANTIATE_TEST_SUITE_P(
     Standard, CandidatesStandard,
     ::testing::Combine(
         ::testing::Values("a100", "rtx3090"),
-        ::testing::Values("hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
+        ::testing::Values("hq1 hkv1 q145 k145 qk64 v64 fp16 causal",
+                          "hq1 hkv1 q145 k145 qk128 v128 bf16",
+                          "hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
                           "hq1 hkv1 q97 k145 qk192 v128 fp16",
                           "hq1 hkv1 q97 k97 qk256 v256 bf16 causal",
                           "hq1 hkv1 q145 k145 qk64 v64 fp16 window=20,20+global={3,77}",

@@ -241,7 +241,7 @@ FAULTS = {"kernels_facts_test": FACTS, "kernels_serving_test": SERVING, "kernels
 
 def run(program, templates, tests, cache):
     environment = {**os.environ, "TILEWRIGHT_TEMPLATES": str(templates), "TILEWRIGHT_CACHE_DIR": cache}
-    outcome = subprocess.run([program, "--gtest_filter=" + tests], env=environment, capture_output=True,
+    outcome = subprocess.run([program, "--gtest_fail_fast", "--gtest_filter=" + tests], env=environment, capture_output=True,
                              text=True, check=False)
     if "Running 0 tests from" in outcome.stdout:
         raise SystemExit(f"planted_faults: no test matches {tests}")
