@@ -206,8 +206,14 @@ class PlacedArgument {
 
 // A schedule in device memory between guard bytes.
 struct PlacedSchedule {
+  std::vector<std::byte> image;
   Buffer buffer;
   DeviceSchedule device;
+
+  Result<bool> is_as_before() const {
+    TW_ASSIGN(const std::vector<std::byte> bytes, buffer.read(static_cast<int64_t>(image.size())));
+    return bytes == image;
+  }
 };
 
 Result<PlacedSchedule> place_schedule(Session& session, const Schedule& schedule) {
@@ -216,10 +222,11 @@ Result<PlacedSchedule> place_schedule(Session& session, const Schedule& schedule
   std::copy(schedule.bytes.begin(), schedule.bytes.end(), image.begin() + kGuardBytes);
   TW_ASSIGN(Buffer buffer, Buffer::holding(session, image));
   const auto* const data = static_cast<std::byte*>(buffer.get()) + kGuardBytes;
-  return PlacedSchedule{std::move(buffer), {data, schedule.layout}};
+  return PlacedSchedule{std::move(image), std::move(buffer), {data, schedule.layout}};
 }
 
-// One launch, after which every output is read and checked for writes beyond its elements.
+// One launch, after which every output is read and checked for writes beyond its elements, and
+// every input for writes.
 Result<std::vector<std::vector<std::byte>>> run_once(Session& session, const Kernel& kernel,
                                                      const LaunchPlan& plan, LaunchTensors tensors,
                                                      const TrialTensors& inputs,
@@ -232,8 +239,12 @@ Result<std::vector<std::vector<std::byte>>> run_once(Session& session, const Ker
   TW_TRY(session.synchronize());
   std::vector<std::vector<std::byte>> results;
   for (const PlacedArgument& argument : arguments) {
-    if (!argument.is_output()) continue;
     TW_ASSIGN(std::vector<std::byte> bytes, argument.read());
+    if (!argument.is_output()) {
+      if (std::ranges::equal(bytes, argument.image().buffer())) continue;
+      return make_error(ErrorCode::kDeviceFault, "{}: the input {} was written",
+                        kernel.problem().to_string(), argument.name());
+    }
     if (!argument.image().differs_only_in_elements(bytes)) {
       return make_error(ErrorCode::kDeviceFault, "{}: memory outside {} was written",
                         kernel.problem().to_string(), argument.name());
@@ -346,6 +357,13 @@ Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                        {.workspace = workspace.get(),
                         .schedule = schedule ? schedule->device : DeviceSchedule{}},
                        inputs, arguments));
+    if (schedule) {
+      TW_ASSIGN(const bool is_as_before, schedule->is_as_before());
+      if (!is_as_before) {
+        return make_error(ErrorCode::kDeviceFault, "{}: the schedule was written",
+                          problem.to_string());
+      }
+    }
     if (run == 0) {
       first = std::move(results);
     } else if (first != results) {

@@ -76,8 +76,8 @@ struct TrialOutputs : TrialTensors {
   std::optional<Schedule> schedule;  // of a plan that needs one
 };
 
-// Allocates, copies in, launches, copies out. kDeviceFault also where memory outside the outputs
-// changed or a repeated run differs.
+// Allocates, copies in, launches, copies out. kDeviceFault also where an input, the schedule or
+// memory around an output changed, or a repeated run differs.
 Result<TrialOutputs> run_trial(Session& session, const Kernel& kernel,
                                const reference::Sizes& sizes, const TrialTensors& inputs,
                                const TrialOptions& options);

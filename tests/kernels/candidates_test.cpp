@@ -1,5 +1,5 @@
-// Configs that the generator may pick are right, not only the favourite: a sample of the candidates, on
-// lengths that leave ragged tiles both ways. Level standard runs all of them.
+// Configs that the generator may pick are right, not only the favourite: a sample of the
+// candidates, on lengths that leave ragged tiles both ways. Level standard runs all of them.
 #include <gtest/gtest.h>
 
 #include "generator/generator.h"
@@ -21,7 +21,8 @@ TEST_P(SampledCandidates, MatchReference) {
   const Arch& arch = SessionAccess::device(shared_session(device)).arch();
   const std::vector<AnyConfig> configs = candidates(*problem, arch);
   ASSERT_GT(configs.size(), kStep);
-  for (size_t i = 1; i < configs.size(); i += kStep) {  // the first is the default, which other tests run
+  for (size_t i = 1; i < configs.size();
+       i += kStep) {  // the first is the default, which other tests run
     EXPECT_EQ(run_and_verify({.device = device, .problem = GetParam(), .config = configs[i]}), "");
   }
 }

@@ -1,4 +1,5 @@
 // Random problems from a printed seed: every option crossed with odd sizes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -124,7 +125,7 @@ class Fuzz : public ::testing::TestWithParam<FuzzCase> {};
 TEST_P(Fuzz, RandomProblemsMatchReference) {
   const uint64_t seed = from_environment("TILEWRIGHT_FUZZ_SEED", 20261130);
   const uint64_t cases = from_environment("TILEWRIGHT_FUZZ_CASES", GetParam().cases);
-  RecordProperty("seed", std::to_string(seed));
+  fmt::print("{} cases from seed {}\n", cases, seed);
   RandomProblem random(seed);
   for (uint64_t index = 0; index < cases; ++index) {
     const std::string problem = GetParam().make(random);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "generator/generator.h"
+#include "runtime/offline.h"
 #include "runtime/session_access.h"
 #include "tests/support/emulated_session.h"
 #include "tests/support/forward_run.h"
@@ -75,21 +76,55 @@ INSTANTIATE_TEST_SUITE_P(Standard, PackedHeadsStandard,
 
 class CandidatesSm90Standard : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CandidatesSm90Standard, AllMatchReference) {
+TEST_P(CandidatesSm90Standard, AllMatchReferenceUnderAllSchedules) {
   const std::string device = "emulated:h100";
   const Arch& arch = SessionAccess::device(shared_session(device)).arch();
   for (const AnyConfig& config : candidates(*Problem::parse(GetParam()), arch)) {
     if (family_name(config) != "forward_sm90") continue;
-    EXPECT_EQ(run_and_verify({.device = device, .problem = GetParam(), .config = config}), "");
+    for (const ScheduleCase& schedule : watched_schedules(1)) {
+      const ScopedEmulatorSettings scope(schedule.settings);
+      EXPECT_EQ(run_and_verify({.device = device, .problem = GetParam(), .config = config}), "")
+          << schedule.name;
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Standard, CandidatesSm90Standard,
-                         ::testing::Values("hq1 hkv1 q145 k145 qk128 v128 bf16",
+                         ::testing::Values("hq1 hkv1 q97 k450 qk128 v128 bf16 causal",
+                                           "hq1 hkv1 q145 k145 qk128 v128 bf16",
                                            "hq1 hkv1 q145 k145 qk80 v48 bf16 causal",
                                            "hq1 hkv1 q97 k145 qk192 v128 fp16 window=40,17",
                                            "hq1 hkv1 q97 k97 qk256 v256 bf16 causal softcap=9"),
                          [](const auto& test) { return test_name(test.param); });
+
+// Every head dim of forward_sm90, each with the masks in turn: right, without spills, its wgmmas
+// not serialised.
+class HeadDimsSm90Standard : public ::testing::TestWithParam<int> {};
+
+TEST_P(HeadDimsSm90Standard, DefaultsMatchReferenceAndDoNotSpill) {
+  const int dim = GetParam();
+  const Arch arch = *arch_from_target("sm_90a");
+  const char* const masks[] = {"", " causal", " window=70,20"};
+  for (const char* mask : masks) {
+    for (const int dim_v : {dim, 264 - dim}) {
+      const std::string text = fmt::format("hq2 hkv1 q70 k200 qk{} v{} {}{}", dim, dim_v,
+                                           dim % 16 == 0 ? "fp16" : "bf16", mask);
+      EXPECT_EQ(run_and_verify({.device = "emulated:h100", .problem = text}), "");
+      const Problem problem = *Problem::parse(text);
+      const Result<Choice> choice = choose_config(problem, arch);
+      ASSERT_TRUE(choice.ok());
+      ASSERT_EQ(family_name(choice->config), "forward_sm90");
+      const auto compiled = compile_offline({}, problem, choice->config, "sm_90a");
+      ASSERT_TRUE(compiled.ok()) << compiled.error().to_string();
+      for (const KernelResources& resources : compiled->binary->code.resources) {
+        EXPECT_EQ(resources.spill_store_bytes + resources.spill_load_bytes, 0) << text;
+      }
+      EXPECT_EQ(compiled->binary->code.log.find("C75"), std::string::npos) << text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Standard, HeadDimsSm90Standard, ::testing::Range(8, 257, 8));
 
 }  // namespace
 }  // namespace tilewright::testing

@@ -31,13 +31,17 @@ INSTANTIATE_TEST_SUITE_P(
         "linear-forward hq2 hkv1 q65 k129 qk64 v72 fp16 feature=identity scale=0.1",
         "linear-forward hq2 hkv1 q66 k66 qk64 v64 bf16 feature=elu1 causal strided",
         "linear-forward hq2 hkv1 q66 k66 qk64 v64 fp16 causal layout=bhsd",
+        "linear-forward hq2 hkv1 q300 k129 qk40 v24 bf16 feature=identity causal",
         "linear-forward hq2 hkv2 q5 k0 qk64 v64 fp16 feature=elu1",
+        "linear-forward hq2 hkv2 q5 k0 qk64 v64 bf16 feature=identity causal",
+        "linear-forward b0 hq2 hkv2 q5 k9 qk64 v64 fp16 feature=elu1",
         "linear-forward hq2 hkv2 q0 k9 qk64 v64 fp16 feature=elu1"),
     [](const auto& test) { return test_name(test.param); });
 
 INSTANTIATE_TEST_SUITE_P(
     Step, Linear,
     ::testing::Values("linear-step hq1 hkv1 q1 k1 qk8 v8 fp16 feature=elu1",
+                      "linear-step b0 hq4 hkv4 q1 k1 qk64 v64 bf16 feature=elu1",
                       "linear-step b3 hq4 hkv4 q1 k1 qk64 v64 bf16 feature=elu1",
                       "linear-step b2 hq14 hkv2 q1 k1 qk80 v48 fp16 feature=elu1",
                       "linear-step b2 hq6 hkv2 q1 k1 qk128 v40 bf16 feature=identity strided",
@@ -45,14 +49,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test_name(test.param); });
 
 TEST(LinearSchedules, GiveTheSameBits) {
-  for (const EmulatorSettings& settings :
-       {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY},
-        EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM, .seed = 3, .host_threads = 2}}) {
-    const ScopedEmulatorSettings scope(settings);
-    for (const char* problem : {"linear-forward hq2 hkv1 q67 k200 qk64 v64 fp16 causal",
-                                "linear-step b2 hq3 hkv1 q1 k1 qk64 v64 bf16"}) {
-      EXPECT_EQ(run_and_verify({.problem = problem, .options = {.gaps = true, .repeat = 2}}), "");
-    }
+  for (const char* problem :
+       {"linear-forward hq2 hkv1 q67 k200 qk64 v64 fp16 causal",
+        "linear-forward b2 hq3 hkv1 q33 k150 qk40 v24 bf16 feature=identity",
+        "linear-forward hq2 hkv1 q66 k131 qk24 v72 fp16 feature=identity causal=top-left strided",
+        "linear-step b2 hq3 hkv1 q1 k1 qk64 v64 bf16",
+        "linear-step hq2 hkv2 q1 k1 qk40 v24 fp16 feature=identity strided"}) {
+    EXPECT_EQ(verify_under_every_schedule(problem), "");
   }
 }
 
@@ -92,13 +95,17 @@ TEST(LinearState, ForwardGoesOnFromOne) {
   }
 }
 
+class LinearCarriedState : public ::testing::TestWithParam<std::string> {};
+
 // Two halves with the state carried equal one whole, and so do steps one by one (facts 9 and 10).
-TEST(LinearState, HalvesAndStepsEqualTheWhole) {
+TEST_P(LinearCarriedState, HalvesAndStepsEqualTheWhole) {
   constexpr int64_t kHalf = 37;
-  const std::string sizes = " hq2 hkv1 q{0} k{0} qk32 v24 fp16 causal";
-  const std::string whole_text = fmt::format(fmt::runtime("linear-forward" + sizes), 2 * kHalf);
-  const std::string half_text = fmt::format(fmt::runtime("linear-forward" + sizes), kHalf);
-  const std::string step_text = "linear-step hq2 hkv1 q1 k1 qk32 v24 fp16";
+  const auto forward_text = [](int64_t length) {
+    return fmt::format("linear-forward hq2 hkv1 q{0} k{0} qk32 v24 causal {1}", length, GetParam());
+  };
+  const std::string whole_text = forward_text(2 * kHalf), half_text = forward_text(kHalf);
+  const std::string step_text = "linear-step hq2 hkv1 q1 k1 qk32 v24 " + GetParam();
+  const float ulp = GetParam().starts_with("bf16") ? 1.0F / 128 : 1.0F / 1024;
   const Trial whole = make_trial(whole_text, 11);
   const TrialOutputs expected = outputs_of({.problem = whole_text}, whole.inputs);
   expect_right(whole, expected);
@@ -125,7 +132,7 @@ TEST(LinearState, HalvesAndStepsEqualTheWhole) {
     const Trial part = part_of(half_text, first, kHalf, state);
     state = outputs_of({.problem = half_text}, part.inputs);
     expect_right(part, state);
-    close(state.out, rows(expected.out, first, kHalf, 2 * 24), 0.02f);
+    close(state.out, rows(expected.out, first, kHalf, 2 * 24), 8 * ulp);
   }
   close(state.state_out, expected.state_out, 1e-3f);
 
@@ -133,10 +140,16 @@ TEST(LinearState, HalvesAndStepsEqualTheWhole) {
   for (int64_t step = 0; step < 2 * kHalf; ++step) {
     const Trial part = part_of(step_text, step, 1, last);
     last = outputs_of({.problem = step_text}, part.inputs);
-    close(last.out, rows(expected.out, step, 1, 2 * 24), 0.02f);
+    expect_right(part, last);
+    close(last.out, rows(expected.out, step, 1, 2 * 24), 8 * ulp);
   }
-  close(last.state_out, expected.state_out, 2e-2f);
+  close(last.state_out, expected.state_out, 8 * ulp);
 }
+
+INSTANTIATE_TEST_SUITE_P(Smoke, LinearCarriedState,
+                         ::testing::Values("fp16 feature=elu1", "bf16 feature=elu1",
+                                           "fp16 feature=identity scale=0.1"),
+                         [](const auto& test) { return test_name(test.param); });
 
 // What a step needs does not grow with what came before.
 TEST(LinearState, StepHasNoWorkspaceAndAFixedState) {
@@ -173,6 +186,21 @@ TEST(LinearState, BadOnesAreNamed) {
   EXPECT_THAT(status.error().to_string(), HasSubstr("the plan needs [1, 1, 16, 8]"));
   EXPECT_THAT(status.error().to_string(), HasSubstr("tensor state_out is missing"));
   EXPECT_THAT(status.error().to_string(), HasSubstr("tensor state is given without normalizer"));
+  tensors.normalizer = {.data = reinterpret_cast<void*>(uintptr_t{256}),
+                        .dtype = Dtype::kFloat16,
+                        .rank = 3,
+                        .shape = {1, 1, 8},
+                        .strides = {8, 8, 1}};
+  for (const char* text : {"linear-step hq1 hkv1 qk16 v8", "linear-forward hq1 hkv1 qk16 v8"}) {
+    const auto other = session.prepare(*Problem::parse(text));
+    ASSERT_TRUE(other.ok());
+    const auto other_plan = other->plan({.batch = 1, .seqlen_q = 1, .seqlen_k = 1});
+    ASSERT_TRUE(other_plan.ok());
+    const std::string message = other->launch(nullptr, *other_plan, tensors).error().to_string();
+    EXPECT_THAT(message, HasSubstr("tensor state has shape [1, 1, 8, 16]"));
+    EXPECT_THAT(message, HasSubstr("tensor normalizer has shape [1, 1, 8]"));
+    EXPECT_THAT(message, HasSubstr("tensor normalizer is of type fp16, the kernel needs fp32"));
+  }
 }
 
 }  // namespace

@@ -203,6 +203,9 @@ SERVING = [
 ]
 STANDARD_CUH = "attention/standard.cuh"
 STANDARD = [
+    ("an input written once it was read", STANDARD_CUH, "                 out[0]);\n",
+     "                 out[0]);\n    if (block == 0 && thread == 0) *static_cast<unsigned short*>(const_cast<void*>(\n"
+     "        static_cast<const void*>(params.q))) = 0;\n", "*q67_k131*"),
     ("mask ignored", STANDARD_CUH, "keys.visible(key + i) ? t : -infinity()", "t", "*MatchesReference*"),
     ("not divided by the sum", STANDARD_CUH, "? inverse_sums[query] : 0.0f", "? 1.0f : 0.0f", "*MatchesReference*"),
     ("last tile of keys left out", STANDARD_CUH, "tile < params.num_key_tiles; ++tile", "tile + 1 < params.num_key_tiles; ++tile",

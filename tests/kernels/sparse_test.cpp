@@ -55,7 +55,10 @@ INSTANTIATE_TEST_SUITE_P(Smoke, SparsePairs,
                                            "bigbird=block:16", "bigbird=block:24,ends:0,random:1",
                                            "causal+prefix=33", "chunk=50", "documents", "blocks=16",
                                            "window=9,9,dilation:3",
-                                           "causal=top-left+window=0,5 blocks=40"),
+                                           "causal=top-left+window=0,5 blocks=40",
+                                           // An interval a row, without a list.
+                                           "causal", "causal=top-left", "window=31,5",
+                                           "window=0,64", "window=*,3 causal=top-left"),
                          [](const auto& test) { return test_name(test.param); });
 
 struct Executed {
@@ -100,6 +103,11 @@ TEST(SparseCost, GrowsWithTheLengthNotItsSquare) {
   EXPECT_EQ(one.mma, one.expected);
   EXPECT_EQ(two.mma, two.expected);
   EXPECT_NEAR(static_cast<double>(two.mma) / static_cast<double>(one.mma), 2, 0.15);
+  const std::string bigbird = " qk16 v16 fp16 bigbird=block:64,random:2";
+  const Executed short_bird = execute("hq1 q1024" + bigbird);
+  const Executed long_bird = execute("hq1 q2048" + bigbird);
+  EXPECT_EQ(long_bird.mma, long_bird.expected);
+  EXPECT_NEAR(static_cast<double>(long_bird.mma) / static_cast<double>(short_bird.mma), 2, 0.15);
 }
 
 // A union that adds nothing is the causal mask, which another mechanism computes: bit for bit.

@@ -25,18 +25,15 @@ INSTANTIATE_TEST_SUITE_P(
                       "b2 hq4 hkv2 q66 k66 qk64 v64 bf16 softcap=20 scale=0.7 strided",
                       "hq2 hkv1 q70 k90 qk64 v72 fp16 layout=bhsd causal",
                       "hq2 hkv2 q5 k0 qk64 v64 fp16", "hq2 hkv2 q0 k9 qk64 v64 fp16",
-                      "hq2 hkv1 q40 k50 qk64 v64 fp16 scale=0"),
+                      "b0 hq2 hkv2 q5 k9 qk64 v64 fp16", "hq2 hkv1 q40 k50 qk64 v64 fp16 scale=0"),
     [](const auto& test) { return test_name(test.param); });
 
 // Three kernels, each of which reads what the one before wrote.
 TEST(StandardAttentionSchedules, GiveTheSameBits) {
-  for (const EmulatorSettings& settings :
-       {EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_LAZY},
-        EmulatorSettings{.schedule = TW_EMULATOR_SCHEDULE_RANDOM, .seed = 3, .host_threads = 2}}) {
-    const ScopedEmulatorSettings scope(settings);
-    EXPECT_EQ(run_and_verify({.problem = "standard hq2 hkv1 q67 k131 qk64 v64 fp16 causal",
-                              .options = {.gaps = true, .repeat = 2}}),
-              "");
+  for (const char* problem : {"standard hq2 hkv1 q67 k131 qk64 v64 fp16 causal",
+                              "standard b2 hq3 hkv1 q33 k70 qk80 v48 bf16 window=9,5",
+                              "standard hq2 hkv1 q35 k67 qk24 v136 fp16 strided softcap=9"}) {
+    EXPECT_EQ(verify_under_every_schedule(problem), "");
   }
 }
 

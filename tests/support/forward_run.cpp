@@ -16,8 +16,8 @@ Result<Kernel> prepare(Session& session, const Problem& problem,
 
 std::string explain(const std::string& what, const ForwardRun& run, const Problem& problem,
                     const Kernel& kernel) {
-  return fmt::format("{}\n{}\n{} on {}\nrepeat with {}", what, last_emulator_report(),
-                     kernel.config_text(), run.device, reproducer(problem, run.seed));
+  return fmt::format("{}\n{}\n{} on {}\nrepeat with {} --device {}", what, last_emulator_report(),
+                     kernel.config_text(), run.device, reproducer(problem, run.seed), run.device);
 }
 
 }  // namespace
