@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/check.h"
+#include "core/half.h"
 #include "generator/generator.h"
 #include "tests/support/emulated_session.h"
 #include "tests/support/forward_run.h"
@@ -150,6 +151,63 @@ INSTANTIATE_TEST_SUITE_P(Smoke, LinearCarriedState,
                          ::testing::Values("fp16 feature=elu1", "bf16 feature=elu1",
                                            "fp16 feature=identity scale=0.1"),
                          [](const auto& test) { return test_name(test.param); });
+
+// A step may leave its state where it found it: state_out = state, with more query heads than one
+// pass over the state serves.
+TEST(LinearState, StepUpdatesItInPlace) {
+  const std::string text = "linear-step b2 hq36 hkv2 q1 k1 qk40 v72 fp16";
+  const Trial trial = make_trial(text, 5);
+  const TrialOutputs expected = outputs_of({.problem = text}, trial.inputs);
+  Session& session = shared_session("emulated:a100");
+  const Result<Kernel> kernel = session.prepare(trial.problem);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().to_string();
+  const Result<LaunchPlan> plan = kernel->plan({.batch = 2, .seqlen_q = 1, .seqlen_k = 1});
+  ASSERT_TRUE(plan.ok());
+
+  const auto place = [&](std::vector<int64_t> shape, Dtype dtype,
+                         const std::vector<float>& values) {
+    Tensor tensor{.dtype = dtype, .rank = static_cast<int>(shape.size())};
+    int64_t elements = 1;
+    for (size_t dim = shape.size(); dim-- > 0; elements *= shape[dim]) {
+      tensor.shape[dim] = shape[dim];
+      tensor.strides[dim] = elements;
+    }
+    std::vector<std::byte> bytes(static_cast<size_t>(elements * size_in_bytes(dtype)));
+    if (!values.empty()) from_float(dtype, values, bytes.data());
+    tensor.data = *session.allocate(static_cast<int64_t>(bytes.size()));
+    TW_CHECK(session.copy_in(tensor.data, bytes.data(), static_cast<int64_t>(bytes.size())).ok(),
+             "copy");
+    return tensor;
+  };
+  LaunchTensors tensors;
+  tensors.q = place({2, 1, 36, 40}, Dtype::kFloat16, trial.inputs.q);
+  tensors.k = place({2, 1, 2, 40}, Dtype::kFloat16, trial.inputs.k);
+  tensors.v = place({2, 1, 2, 72}, Dtype::kFloat16, trial.inputs.v);
+  tensors.out = place({2, 1, 36, 72}, Dtype::kFloat16, {});
+  tensors.state = place({2, 2, 40, 72}, Dtype::kFloat32, trial.inputs.state);
+  tensors.normalizer = place({2, 2, 40}, Dtype::kFloat32, trial.inputs.normalizer);
+  tensors.state_out = tensors.state;
+  tensors.normalizer_out = tensors.normalizer;
+  const Status status = kernel->launch(nullptr, *plan, tensors);
+  ASSERT_TRUE(status.ok()) << status.error().to_string();
+  ASSERT_TRUE(session.synchronize().ok());
+
+  const auto values_of = [&](const Tensor& tensor, size_t count) {
+    std::vector<std::byte> bytes(count * static_cast<size_t>(size_in_bytes(tensor.dtype)));
+    TW_CHECK(session.copy_out(bytes.data(), tensor.data, static_cast<int64_t>(bytes.size())).ok(),
+             "copy");
+    std::vector<float> values(count);
+    to_float(tensor.dtype, bytes.data(), values);
+    return values;
+  };
+  EXPECT_EQ(values_of(tensors.out, expected.out.size()), expected.out);
+  EXPECT_EQ(values_of(tensors.state, expected.state_out.size()), expected.state_out);
+  EXPECT_EQ(values_of(tensors.normalizer, expected.normalizer_out.size()), expected.normalizer_out);
+  for (const Tensor& each :
+       {tensors.q, tensors.k, tensors.v, tensors.out, tensors.state, tensors.normalizer}) {
+    EXPECT_TRUE(session.release(each.data).ok());
+  }
+}
 
 // What a step needs does not grow with what came before.
 TEST(LinearState, StepHasNoWorkspaceAndAFixedState) {

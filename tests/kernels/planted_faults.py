@@ -221,6 +221,10 @@ LINEAR = [
     ("state of the next chunk", LINEAR_CUH, "sum += *slot;\n      *slot = sum;", "*slot = sum;\n      sum += *slot;", "Forward/*"),
     ("state before not added", LINEAR_CUH, "before != nullptr ? before[index] : 0.0f", "0.0f", "LinearState.*"),
     ("step answers before it adds the key", "attention/linear_step.cuh", "s += key * value;", "", "Step/*"),
+    ("state written before the last heads read it", "attention/linear_step.cuh",
+     "add_up(params, place, shared, out, normalizer, head, warp, lane);",
+     "add_up(params, place, shared, out, normalizer, head, warp, lane);\n"
+     "      write_state(params, place, value, first, first_row, end_row);", "LinearState.StepUpdatesItInPlace"),
     ("normaliser left out of a step", "attention/linear_step.cuh", "if constexpr (kConfig.normalized()) sum /= weight;", "",
      "Step/*"),
 ]
