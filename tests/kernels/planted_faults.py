@@ -21,6 +21,8 @@ PAIRS = "*SparsePairs*"
 FORWARD = [
     ("mask edge off by one", "attention/masks.cuh", "clamp_to_int(row_right + query + 1, 0, seqlen_k)",
      "clamp_to_int(row_right + query, 0, seqlen_k)", CAUSAL),
+    ("tiles that no row sees run", "attention/masks.cuh", "row_left > row_right || some.begin", "some.begin",
+     "SparseCost.*"),
     ("clean tiles one too many", "attention/masks.cuh", "                      all.end / kTileN};",
      "                      ceil_div(all.end, kTileN)};", CAUSAL),
     ("no wait before S, several stages", "attention/forward_sm80.cuh",

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
+#include "core/ceil_div.h"
+#include "core/check.h"
 #include "generator/generator.h"
+#include "reference/visibility.h"
 #include "runtime/session_access.h"
 #include "tests/support/emulated_session.h"
 #include "tests/support/exact_weights.h"
@@ -62,24 +66,34 @@ INSTANTIATE_TEST_SUITE_P(Smoke, SparsePairs,
                          [](const auto& test) { return test_name(test.param); });
 
 struct Executed {
-  Schedule schedule;
+  std::optional<Schedule> schedule;
   uint64_t mma = 0, expected = 0;
+  int64_t tiles = 0, live_tiles = 0;  // of all batches and heads; live ones found pair by pair
 };
 
 Executed execute(const std::string& text) {
   const Problem problem = *Problem::parse(text);
   const Arch& arch = SessionAccess::device(shared_session("emulated:a100")).arch();
   const Result<Choice> choice = choose_config(problem, arch);
+  const auto& config = std::get<attention::ForwardSm80Config>(choice->config);
   const reference::Sizes sizes = *trial_sizes(problem);
   const TrialTensors inputs = random_inputs(problem, sizes, 1);
   reset_executed_instructions();
   TrialOutputs outputs = outputs_of({.problem = text, .options = {}}, inputs);
-  Executed executed{*std::move(outputs.schedule), executed_instructions("mma.sync"), 0};
-  const ScheduleLayout& layout = executed.schedule.layout;
-  const int64_t launches_of_a_list =
-      sizes.batch * sizes.num_heads_q / (layout.num_batches * layout.num_heads);
-  executed.expected = static_cast<uint64_t>(executed.schedule.live_tiles() * launches_of_a_list) *
-                      mma_per_tile(std::get<attention::ForwardSm80Config>(choice->config));
+  Executed executed{.schedule = std::move(outputs.schedule),
+                    .mma = executed_instructions("mma.sync")};
+  const auto visible = reference::HeadVisibilities::make(
+      problem, sizes.batch, sizes.num_heads_q, sizes.seqlen_q, sizes.seqlen_k, inputs.view().masks);
+  TW_CHECK(visible.ok(), "{}", visible.error().message);
+  for (int64_t batch = 0; batch < sizes.batch; ++batch) {
+    for (int64_t head = 0; head < sizes.num_heads_q; ++head) {
+      executed.tiles +=
+          ceil_div(sizes.seqlen_q, config.tile_m) * ceil_div(sizes.seqlen_k, config.tile_n);
+      executed.live_tiles += reference::count_live_tiles(
+          visible->of(batch, head), sizes.seqlen_q, sizes.seqlen_k, config.tile_m, config.tile_n);
+    }
+  }
+  executed.expected = static_cast<uint64_t>(executed.live_tiles) * mma_per_tile(config);
   return executed;
 }
 
@@ -90,10 +104,37 @@ TEST(SparseCost, IsThatOfTheTilesThatAreNotEmpty) {
         "b2 hq2 q400 qk128 v128 fp16 documents", "hq3 q300 k450 qk64 v64 fp16 blocks=32 causal",
         "hq1 q300 qk64 v64 fp16 window=3,0,dilation:70"}) {
     const Executed executed = execute(text);
-    EXPECT_GT(executed.expected, 0u) << text;
-    EXPECT_LT(executed.schedule.live_tiles(), executed.schedule.grid_tiles) << text;
+    ASSERT_TRUE(executed.schedule.has_value()) << text;
+    const ScheduleLayout& layout = executed.schedule->layout;
+    const Problem problem = *Problem::parse(text);
+    const int64_t launches_of_a_list = problem.batch.value_or(1) * problem.num_heads_q.value_or(1) /
+                                       (layout.num_batches * layout.num_heads);
+    EXPECT_EQ(executed.schedule->live_tiles() * launches_of_a_list, executed.live_tiles) << text;
+    EXPECT_GT(executed.live_tiles, 0) << text;
+    EXPECT_LT(executed.live_tiles, executed.tiles) << text;
     EXPECT_EQ(executed.mma, executed.expected) << text;
   }
+}
+
+// Where the keys of a row are one interval, tiles outside of it do not run either.
+TEST(SparseCost, IsThatOfTheTilesOfIntervals) {
+  for (const char* text :
+       {"b2 hq2 hkv1 q331 k515 qk64 v64 fp16 causal", "hq1 q515 k200 qk64 v64 bf16 causal",
+        "hq2 hkv2 q515 k515 qk64 v64 fp16 window=100,30", "hq1 q700 k300 qk80 v48 fp16 window=9,*",
+        "hq1 q400 k500 qk128 v128 bf16 causal=top-left window=120,*"}) {
+    const Executed executed = execute(text);
+    EXPECT_FALSE(executed.schedule.has_value()) << text;
+    EXPECT_GT(executed.live_tiles, 0) << text;
+    EXPECT_LT(executed.live_tiles, executed.tiles) << text;
+    EXPECT_EQ(executed.mma, executed.expected) << text;
+  }
+}
+
+// The bounds contradict each other: no row sees a key, and nothing is multiplied.
+TEST(SparseCost, IsNothingWhereNoRowSeesAKey) {
+  const Executed executed = execute("hq1 q400 k700 qk64 v64 bf16 causal=top-left window=200,*");
+  EXPECT_EQ(executed.live_tiles, 0);
+  EXPECT_EQ(executed.mma, 0u);
 }
 
 // Facts 6 and 7: the work of a window with few global tokens doubles with the length, not fourfold.
