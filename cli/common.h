@@ -31,7 +31,7 @@ Options make_options(const CommonFlags& flags);
 // A problem's text; an absent flag is a usage error.
 Result<Problem> parse_problem_flag(const std::string& text);
 
-// What compile and explain assume of absent items: fp16, v = qk, lengths of the 4096 bucket.
+// What compile and explain assume of absent items: fp16, v = qk, lengths of 4096.
 void fill_for_planning(Problem& problem);
 
 // An architecture by "sm_80", or that of the device.

@@ -176,8 +176,7 @@ int run_compile(Words words) {
                         "Compiles the kernel of a problem and reports what it takes; needs no "
                         "device.",
                         "--problem TEXT [--arch TARGET] [flags]");
-  parser.text("problem", "TEXT", "what to compute; absent lengths mean the 4096 bucket",
-              flags.problem);
+  parser.text("problem", "TEXT", "what to compute; absent lengths are 4096", flags.problem);
   parser.text("arch", "TARGET", "sm_80, sm_86, sm_89, sm_90, sm_90a; default: the device's",
               flags.arch);
   parser.text("config", "TEXT", "this config instead of the chosen one", flags.config);

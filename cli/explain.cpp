@@ -164,8 +164,7 @@ int run_explain(Words words) {
       "Shows how a problem becomes a kernel: who refuses and why, the candidates, "
       "the\nchosen config, its source and its key in the cache. Compiles nothing.",
       "--problem TEXT [--arch TARGET] [flags]");
-  parser.text("problem", "TEXT", "what to compute; absent lengths mean the 4096 bucket",
-              flags.problem);
+  parser.text("problem", "TEXT", "what to compute; absent lengths are 4096", flags.problem);
   parser.text("arch", "TARGET", "sm_80, sm_86, sm_89, sm_90, sm_90a; default: the device's",
               flags.arch);
   parser.flag("source", "print the source text too", flags.source);

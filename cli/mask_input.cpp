@@ -16,7 +16,11 @@ Status read_blocks(const std::string& path, RunInput& input) {
   const auto count = [&](int64_t length) { return ceil_div(length, size); };
   const int64_t rows = count(input.sizes.seqlen_q), columns = count(input.sizes.seqlen_k);
   TW_ASSIGN(const NpyArray array, read_input_file(path));
-  if (array.type != NpyType::kUint8) return wrong_file(path, "type", "is not uint8");
+  if (array.type != NpyType::kUint8 && array.type != NpyType::kBool) {
+    return wrong_file(
+        path, "descr",
+        fmt::format("{} is given, blocks needs uint8 or bool", to_string(array.type)));
+  }
   std::vector<int64_t> shape = array.shape;
   if (shape.size() == 2) shape.insert(shape.begin(), {1, 1});
   const auto fits = [](int64_t given, int64_t wanted) { return given == 1 || given == wanted; };
@@ -35,8 +39,12 @@ Status read_blocks(const std::string& path, RunInput& input) {
 
 Status read_documents(const std::string& path, RunInput& input) {
   const reference::Sizes& sizes = input.sizes;
-  TW_ASSIGN(const NpyArray array, read_input_file(path));
-  if (array.type != NpyType::kInt32) return wrong_file(path, "type", "is not int32");
+  TW_ASSIGN(const NpyArray array, read_integer_file(path));
+  if (array.type != NpyType::kInt32) {
+    return wrong_file(
+        path, "descr",
+        fmt::format("{} is given, documents needs int32 or int64", to_string(array.type)));
+  }
   const bool packed = input.problem.varlen && !input.problem.page_size;
   const std::vector<int64_t> wanted = packed ? std::vector<int64_t>{input.tensors.total_k}
                                              : std::vector<int64_t>{sizes.batch, sizes.seqlen_k};

@@ -64,6 +64,25 @@ Result<NpyArray> read_input_file(const std::string& path) {
   return Error{ErrorCode::kInvalidArgument, array.error().message, {}};
 }
 
+Result<NpyArray> read_integer_file(const std::string& path) {
+  TW_ASSIGN(NpyArray array, read_input_file(path));
+  if (array.type != NpyType::kInt64) return array;
+  const auto count = static_cast<size_t>(array.num_elements());
+  NpyArray narrow{NpyType::kInt32, array.shape, {}};
+  narrow.data.resize(count * sizeof(int32_t));
+  for (size_t i = 0; i < count; ++i) {
+    int64_t value = 0;
+    std::memcpy(&value, array.data.data() + i * sizeof value, sizeof value);
+    const auto kept = static_cast<int32_t>(value);
+    if (kept != value) {
+      return wrong_file(path, "data",
+                        fmt::format("{} at element {} does not fit in int32", value, i));
+    }
+    std::memcpy(narrow.data.data() + i * sizeof kept, &kept, sizeof kept);
+  }
+  return narrow;
+}
+
 Status check_shape(const std::string& path, const NpyArray& array,
                    const TensorRequirement& requirement) {
   if (array.shape == requirement.shape) return {};

@@ -22,6 +22,10 @@ Error wrong_file(const std::string& path, std::string_view field, std::string_vi
 // command line that names it: kNotFound or kInvalidArgument.
 Result<NpyArray> read_input_file(const std::string& path);
 
+// Of a tensor of integers: int64, which NumPy makes of Python's integers, becomes int32 if every
+// value fits.
+Result<NpyArray> read_integer_file(const std::string& path);
+
 // kInvalidArgument names the file, the tensor, and both shapes or both types. bf16 and fp8 come
 // as integers of their size, which tell the type only if the problem's text did.
 Status check_shape(const std::string& path, const NpyArray& array,

@@ -250,7 +250,8 @@ Result<RunInput> input_from_files(Problem problem, const InputFiles& files) {
   for (size_t i = 0; i < kInputs.size(); ++i) {
     const std::string& path = files.*kInputs[i].path;
     if (path.empty()) continue;
-    TW_ASSIGN(arrays[i], read_input_file(path));
+    TW_ASSIGN(arrays[i],
+              kInputs[i].integers != nullptr ? read_integer_file(path) : read_input_file(path));
     TW_TRY(check_type(path, arrays[i].type, *types.find(kInputs[i].name), dtype_was_given));
   }
   TW_TRY(DimReader(files, arrays, input).read());

@@ -1,6 +1,7 @@
-// The parts of fmt that are not templates, compiled once. Debian has no static fmt, and its header-only
-// form compiles them in every file that formats, which doubled the time of a build.
-// What fmt's headers declare and leave to its library is defined by format-inl.h, or instantiated here.
+// The parts of fmt that are not templates, compiled once. Debian has no static fmt, and its
+// header-only form compiles them in every file that formats, which doubled the time of a build.
+// What fmt's headers declare and leave to its library is defined by format-inl.h, or instantiated
+// here.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

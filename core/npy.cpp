@@ -27,6 +27,8 @@ constexpr std::array kTypes = {
     TypeRow{NpyType::kUint16, "uint16", "<u2", 2},
     TypeRow{NpyType::kUint8, "uint8", "|u1", 1},
     TypeRow{NpyType::kInt32, "int32", "<i4", 4},
+    TypeRow{NpyType::kInt64, "int64", "<i8", 8},
+    TypeRow{NpyType::kBool, "bool", "|b1", 1},
 };
 
 const TypeRow& row_of(NpyType type) {
@@ -136,7 +138,7 @@ class HeaderParser {
       }
     }
     return wrong("descr", fmt::format("'{}' is not one of float16, float32, float64, uint16, "
-                                      "uint8, int32",
+                                      "uint8, int32, int64, bool",
                                       excerpt(text)));
   }
 

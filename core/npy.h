@@ -12,7 +12,7 @@
 
 namespace tilewright {
 
-enum class NpyType { kFloat16, kFloat32, kFloat64, kUint16, kUint8, kInt32 };
+enum class NpyType { kFloat16, kFloat32, kFloat64, kUint16, kUint8, kInt32, kInt64, kBool };
 
 // "float16", "uint8", …
 std::string_view to_string(NpyType type);

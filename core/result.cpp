@@ -36,7 +36,9 @@ std::string_view to_string(ErrorCode code) {
 
 std::string Error::to_string() const {
   std::string text = message;
-  for (const std::string& reason : reasons) text += "\n  " + reason;
+  for (const std::string& reason : reasons) {
+    if (reason != message) text += "\n  " + reason;  // the first of several may be the message
+  }
   return text;
 }
 

@@ -39,7 +39,8 @@ std::vector<std::string> common_refusals(std::string_view family, NeededArch nee
 
 std::string no_config_fits(const Arch& arch) {
   return fmt::format(
-      "no config fits the {} bytes of shared memory of a block and the {} registers of a thread of {}",
+      "no config fits the {} bytes of shared memory of a block and the {} registers of a thread of "
+      "{}",
       arch.shared_bytes_per_block, arch.max_registers_per_thread, arch.target());
 }
 

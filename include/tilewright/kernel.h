@@ -83,8 +83,8 @@ struct LaunchTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
   Tensor dout = {}, dq = {}, dk = {}, dv = {};  // backward
   // Linear attention: what the keys so far have left, and with those of this launch; the same array
-  // may be both. float32, contiguous: state [batch, num_heads_kv, head_dim_qk, head_dim_v],
-  // normalizer [batch, num_heads_kv, head_dim_qk].
+  // may be both. Without `state` and `normalizer` nothing came before. float32, contiguous: state
+  // [batch, num_heads_kv, head_dim_qk, head_dim_v], normalizer [batch, num_heads_kv, head_dim_qk].
   Tensor state = {}, normalizer = {}, state_out = {}, normalizer_out = {};
   // varlen: int32 [batch + 1], sequence b has the rows cu_seqlens[b] <= row < cu_seqlens[b + 1].
   Tensor cu_seqlens_q = {}, cu_seqlens_k = {};

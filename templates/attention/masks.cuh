@@ -95,8 +95,8 @@ struct RowRange {
     // Both ends of an interval grow with the row: what some row sees, and what all rows see.
     const KeyInterval some = {row(first).begin, row(last).end};
     const KeyInterval all = {row(last).begin, row(first).end};
-    // Bounds may contradict each other, as causal=top-left and a window of other rows do: no row sees a
-    // key then, though the first begin may lie before the last end.
+    // Bounds may contradict each other, as causal=top-left and a window of other rows do: no row
+    // sees a key then, though the first begin may lie before the last end.
     if (row_left > row_right || some.begin >= some.end) return {0, 0, 0, 0};
     KeyTiles tiles = {some.begin / kTileN, ceil_div(some.end, kTileN), ceil_div(all.begin, kTileN),
                       all.end / kTileN};

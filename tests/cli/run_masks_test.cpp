@@ -58,6 +58,18 @@ TEST(RunMasks, ReadsBlocksAndDocuments) {
   EXPECT_THAT(of_ids.out, HasSubstr("\"visible_pairs\": 20"));
 }
 
+// NumPy's default types: int64 for integers, bool for flags.
+TEST(RunMasks, TakesTheTypesThatNumpyMakes) {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/data.npy";
+  save<int64_t>(path, NpyType::kInt64, {1, 4}, {1, 1, 2, -2});
+  Finished finished = run("q4 qk64 fp16 documents", {"--documents", path});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  save<uint8_t>(path, NpyType::kBool, {2, 2}, {1, 0, 0, 1});
+  finished = run("q128 qk64 fp16 blocks=64", {"--blocks", path});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+}
+
 TEST(RunMasks, RefusesDataThatDoNotFit) {
   const ScratchFolder folder;
   const std::string path = folder.path() + "/data.npy";
@@ -71,7 +83,12 @@ TEST(RunMasks, RefusesDataThatDoNotFit) {
   EXPECT_THAT(message(run("q128 qk64 fp16 causal", {"--blocks", path})),
               HasSubstr("has no mask blocks"));
   EXPECT_THAT(message(run("q128 qk64 fp16 documents", {"--documents", path})),
-              HasSubstr("is not int32"));
+              HasSubstr("descr: uint8 is given, documents needs int32 or int64"));
+  save<int64_t>(path, NpyType::kInt64, {1, 2}, {1, int64_t{1} << 31});
+  EXPECT_THAT(message(run("q2 qk64 fp16 documents", {"--documents", path})),
+              HasSubstr("2147483648 at element 1 does not fit in int32"));
+  EXPECT_THAT(message(run("q2 qk64 fp16 blocks=64", {"--blocks", path})),
+              HasSubstr("descr: int64 is given, blocks needs uint8 or bool"));
   EXPECT_THAT(message(run("q128 qk64 fp16 documents", {"--documents", path + "x"})),
               HasSubstr("data.npyx"));
 }

@@ -22,8 +22,9 @@ NpyArray sample(NpyType type, std::vector<int64_t> shape) {
 
 TEST(Npy, RoundTripsEveryType) {
   const ScratchFolder folder;
-  for (const NpyType type : {NpyType::kFloat16, NpyType::kFloat32, NpyType::kFloat64,
-                             NpyType::kUint16, NpyType::kUint8, NpyType::kInt32}) {
+  for (const NpyType type :
+       {NpyType::kFloat16, NpyType::kFloat32, NpyType::kFloat64, NpyType::kUint16, NpyType::kUint8,
+        NpyType::kInt32, NpyType::kInt64, NpyType::kBool}) {
     for (const auto& shape :
          std::vector<std::vector<int64_t>>{{}, {0}, {5}, {2, 3, 4}, {7, 0, 2}}) {
       const NpyArray array = sample(type, shape);
