@@ -1,5 +1,7 @@
 #include "cli/mask_input.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "cli/npy_values.h"
@@ -55,6 +57,13 @@ Status read_documents(const std::string& path, RunInput& input) {
                     packed ? "the packed keys" : "the batch and the keys"));
   }
   input.tensors.documents_k = integer_values(array);
+  const std::vector<int32_t>& ids = input.tensors.documents_k;
+  const auto reserved = std::find(ids.begin(), ids.end(), INT32_MIN);
+  if (reserved != ids.end()) {
+    return wrong_file(path, "data",
+                      fmt::format("{} at element {} is kept for queries before the first key",
+                                  *reserved, reserved - ids.begin()));
+  }
   input.tensors.documents_q = query_documents(input.problem, sizes, input.tensors);
   return {};
 }

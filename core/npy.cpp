@@ -129,6 +129,7 @@ class HeaderParser {
   Result<NpyType> descr() {
     if (peek('[')) return wrong("descr", "structured types are not read");
     TW_ASSIGN(const std::string_view text, quoted("descr"));
+    if (text.empty()) return wrong("descr", "is empty");
     for (const TypeRow& row : kTypes) {
       if (text == row.descr || (row.bytes == 1 && text.substr(1) == row.descr.substr(1))) {
         return row.type;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numbers>
 
 #include "core/check.h"
 #include "core/problem_cursor.h"
@@ -203,13 +204,30 @@ class Validator {
       const std::string violation = quoted_text_violation(p.score_expression);
       require(violation.empty(), "the expression of score {}", violation);
     }
-    if (!linear()) return;
+    if (!linear()) {
+      check_score_factors();
+      return;
+    }
     const std::string_view pass = to_string(p.pass);
     require(!p.softcap, "{} has no softmax for softcap to act on", pass);
     require(!p.alibi, "{} has no softmax for alibi to act on", pass);
     require(!p.bias, "{} has no softmax for bias to act on", pass);
     require(!p.sink, "{} has no softmax for sink to act on", pass);
     require(p.score_expression.empty(), "{} has no softmax for score to act on", pass);
+  }
+
+  // What kernels multiply by in float32: the last factor times log2 e, and scale / softcap.
+  void check_score_factors() {
+    const Problem& p = problem_;
+    const auto dim = static_cast<double>(std::max<int64_t>(1, p.head_dim_qk.value_or(256)));
+    const double scale = p.softmax_scale.value_or(1 / std::sqrt(dim));
+    const double last = p.softcap.value_or(scale);
+    if (!normal_float(last)) return;  // said above, or a scale of 0
+    require(normal_float(last * std::numbers::log2e), "{}={} times log2 e is not finite as float32",
+            p.softcap ? "softcap" : "scale", last);
+    if (!p.softcap || scale == 0 || !normal_float(scale)) return;
+    require(normal_float(scale / *p.softcap),
+            "scale / softcap = {} / {} is not finite and normal as float32", scale, *p.softcap);
   }
 
   void check_options() {

@@ -153,13 +153,17 @@ std::vector<std::string> unusual_features(const Problem& problem, MaskSupport ma
 }
 
 ScoreFactors score_factors(const Problem& problem, int64_t head_dim_qk) {
-  // A scale of 0 would turn a masked score of −inf into NaN; the smallest normal number gives the
-  // same weights.
-  const double scale = std::max(
-      problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim_qk))), 1.2e-38);
-  const double last_factor = problem.softcap.value_or(scale);
-  return {static_cast<float>(last_factor * std::numbers::log2e),
-          problem.softcap ? static_cast<float>(scale / *problem.softcap) : 0.0f};
+  const double scale =
+      problem.softmax_scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim_qk)));
+  if (problem.softcap) {
+    return {static_cast<float>(*problem.softcap * std::numbers::log2e),
+            static_cast<float>(scale / *problem.softcap)};
+  }
+  // A scale of 0 would turn a masked score of −inf into NaN; by the smallest number of all even the
+  // largest float becomes a score below 2^-20, and weights are the same.
+  return {std::max(static_cast<float>(scale * std::numbers::log2e),
+                   std::numeric_limits<float>::denorm_min()),
+          0.0f};
 }
 
 Status check_lengths(const Shape& shape, std::string_view family) {

@@ -29,11 +29,14 @@ constexpr std::string_view kBadInput = "the input holds NaN or infinity";
 // Absolute error of one score in fp32, and so the relative error of one exponential:
 //  - the products are exact in fp32's wider sum; each of the head_dim/8 truncated partial sums
 //    (MMA-Sim: 24 bits, truncated) loses at most 2^-23 of the magnitude so far;
-//  - scaling, softcap (tanh within 4 ulp) and the subtraction of the maximum round an argument of
+//  - softcap: tanh within 4 ulp of 1, or of its value where that is below 0.15 (so that a cap far
+//    above all scores costs nothing);
+//  - scaling and the subtraction of the maximum round an argument of
 //    at most magnitude + range, and ex2.approx adds 2 ulp.
 double score_error(const Problem& problem, const Sizes& sizes, double magnitude, double range) {
   const double partial_sums = std::ceil(static_cast<double>(sizes.head_dim_qk) / 8.0) + 1.0;
-  const double softcap_error = problem.softcap ? 4.0 * 0x1p-23 * *problem.softcap : 0.0;
+  const double cap = problem.softcap.value_or(0.0);
+  const double softcap_error = 4.0 * 0x1p-23 * (magnitude < 0.14 * cap ? magnitude : cap);
   return partial_sums * 0x1p-23 * magnitude + 3.0 * 0x1p-24 * (magnitude + range) + softcap_error +
          0x1p-22;
 }

@@ -87,6 +87,10 @@ TEST(RunMasks, RefusesDataThatDoNotFit) {
   save<int64_t>(path, NpyType::kInt64, {1, 2}, {1, int64_t{1} << 31});
   EXPECT_THAT(message(run("q2 qk64 fp16 documents", {"--documents", path})),
               HasSubstr("2147483648 at element 1 does not fit in int32"));
+  save<int32_t>(path, NpyType::kInt32, {1, 2}, {1, INT32_MIN});
+  EXPECT_THAT(message(run("q2 qk64 fp16 documents", {"--documents", path})),
+              HasSubstr("-2147483648 at element 1 is kept for queries before the first key"));
+  save<int64_t>(path, NpyType::kInt64, {1, 2}, {1, 1});
   EXPECT_THAT(message(run("q2 qk64 fp16 blocks=64", {"--blocks", path})),
               HasSubstr("descr: int64 is given, blocks needs uint8 or bool"));
   EXPECT_THAT(message(run("q128 qk64 fp16 documents", {"--documents", path + "x"})),

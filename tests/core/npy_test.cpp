@@ -85,6 +85,7 @@ TEST(Npy, ErrorsNameFileAndField) {
       {with_header("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}", 8), "descr",
        "big endian"},
       {with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", 8), "descr", "'<c8'"},
+      {with_header("{'descr': '', 'fortran_order': False, 'shape': (2,)}", 8), "descr", "empty"},
       {with_header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", 8), "descr",
        "structured"},
       {with_header("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", 24), "fortran_order",

@@ -58,10 +58,17 @@ TEST(Validate, OneViolationEach) {
            {"scale=1e-46", "scale=1e-46 is not"},
            {"softcap=1e40", "softcap=1e+40 must"},
            {"softcap=1e-46", "softcap=1e-46 must"},
+           {"scale=3.4e38", "scale=3.4e+38 times log2 e"},
+           {"scale=-3.4e38", "scale=-3.4e+38 times log2 e"},
+           {"softcap=3e38 scale=9", "softcap=3e+38 times log2 e"},
+           {"softcap=1e30 scale=1e-20", "scale / softcap = 1e-20 / 1e+30"},
+           {"softcap=1e-30 scale=2e38", "scale / softcap = 2e+38 / 1e-30"},
+           {"softcap=2e38 qk64", "scale / softcap = 0.125 / 2e+38"},
            {"linear-backward window=3,0", "causal"}}) {
     EXPECT_THAT(reasons(text), ElementsAre(HasSubstr(words))) << text;
   }
-  for (const char* text : {"scale=0", "scale=-3.4e38", "scale=1.2e-38", "softcap=3.4e38"}) {
+  for (const char* text : {"scale=0", "scale=-2.3e38", "scale=1.2e-38", "softcap=2.3e38 scale=9",
+                           "softcap=1.2e-38", "softcap=3 scale=0", "linear-forward scale=3.4e38"}) {
     EXPECT_THAT(reasons(text), ElementsAre()) << text;
   }
   // Q; and by the defaults K, V and O as well.

@@ -40,6 +40,19 @@ class OnlineSoftmax : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Smoke, OnlineSoftmax, ::testing::Values("emulated:a100", "emulated:h100"),
                          [](const auto& test) { return std::string(test.param).substr(9); });
 
+// Whatever the products are.
+TEST_P(OnlineSoftmax, AScaleOfZeroWeighsAllKeysAlike) {
+  const std::string sizes = "hq2 hkv1 q40 k50 qk64 v64 bf16 causal scale=0";
+  for (const std::string& text :
+       {sizes, sizes + " softcap=2", "standard " + sizes, "backward " + sizes}) {
+    Case test = make_case(text, 4);
+    for (float& value : test.inputs.q) value *= 0x1p60F;
+    for (float& value : test.inputs.k) value *= 0x1p60F;
+    ASSERT_TRUE(complete_inputs(test.problem, test.sizes, test.inputs).ok());
+    expect_right(test, outputs_of({.device = GetParam(), .problem = text}, test.inputs));
+  }
+}
+
 // Scores of ±10^4, far beyond what exp can take without a running maximum; some tiles lie wholly
 // below the ones before, some wholly above.
 TEST_P(OnlineSoftmax, HugeScoresNeitherOverflowNorVanish) {

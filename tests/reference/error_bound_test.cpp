@@ -126,6 +126,19 @@ TEST_P(ErrorBound, APlainComputationThatIsNotFiniteIsNoYardstick) {
             std::string::npos);
 }
 
+// A cap far above all scores changes nothing, and must not excuse anything.
+TEST_P(ErrorBound, AHugeSoftcapDoesNotWidenIt) {
+  problem_.softcap = 1e6;
+  const Result<Forward> reference = attention_forward(problem_, sizes_, inputs_.view());
+  ASSERT_TRUE(reference.ok());
+  std::vector<float> lse(reference->lse.begin(), reference->lse.end());
+  EXPECT_TRUE(compare_lse(problem_, sizes_, lse, *reference).ok);
+  lse[7] += 0.001F;
+  EXPECT_FALSE(compare_lse(problem_, sizes_, lse, *reference).ok);
+  problem_.softcap = 2;  // below the scores the cap itself is what tanh errs by
+  EXPECT_GT(score_error(problem_, sizes_, 10, 5), 8 * 0x1p-23);
+}
+
 // With scores of 1e8, fp32 cannot tell neighbours apart: the bound is at most twice the largest
 // value, and says that it proves nothing.
 TEST_P(ErrorBound, LargeScoresCapTheBound) {
