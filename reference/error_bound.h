@@ -12,7 +12,8 @@
 namespace tilewright::reference {
 
 // Per element |o - o_ref| <= c eps sum p|v| + score term + floor (the terms are explained in the
-// .cpp), and in max norm at most twice the plain computation's error plus floor. NaN never passes,
+// .cpp), and in max norm at most twice the plain computation's error (or half an ulp of the largest
+// output: a plain computation of few elements may be right by luck) plus floor. NaN never passes,
 // and nothing passes where the reference itself, or the plain computation, is not finite.
 Comparison compare_out(const Problem& problem, const Sizes& sizes, Dtype dtype,
                        std::span<const float> out, const Forward& reference,

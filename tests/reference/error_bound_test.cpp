@@ -126,6 +126,23 @@ TEST_P(ErrorBound, APlainComputationThatIsNotFiniteIsNoYardstick) {
             std::string::npos);
 }
 
+// The error of a plain computation that is right by luck is no yardstick, but half an ulp is.
+TEST_P(ErrorBound, ALuckyPlainComputationForbidsNoRounding) {
+  const auto largest = std::max_element(
+      plain_.begin(), plain_.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+  const auto index = static_cast<size_t>(largest - plain_.begin());
+  const double digits = GetParam() == Dtype::kFloat16 ? 11 : 8;
+  const double half_ulp = std::exp2(std::floor(std::log2(std::fabs(*largest))) - digits);
+  const auto with_error = [&](double error) {
+    std::vector<float> out(expected_.out.begin(), expected_.out.end());
+    const std::vector<float> lucky = out;
+    out[index] += static_cast<float>(error);
+    return compare_out(problem_, sizes_, GetParam(), out, expected_, lucky);
+  };
+  EXPECT_TRUE(with_error(1.9 * half_ulp).ok) << with_error(1.9 * half_ulp).detail;
+  EXPECT_FALSE(with_error(2.1 * half_ulp).ok);
+}
+
 // A cap far above all scores changes nothing, and must not excuse anything.
 TEST_P(ErrorBound, AHugeSoftcapDoesNotWidenIt) {
   problem_.softcap = 1e6;
