@@ -218,11 +218,7 @@ void take_mask_data(const Problem& problem, const reference::Sizes& sizes,
 
 reference::Sizes stored_sizes(const Problem& problem, reference::Sizes sizes) {
   const int64_t page = problem.page_size.value_or(1);
-  if (sizes.seqlen_k > page) {
-    sizes.seqlen_k = ceil_div(sizes.seqlen_k, page) * page;
-  } else if (sizes.seqlen_k > 0) {
-    sizes.seqlen_k = page;
-  }
+  sizes.seqlen_k = ceil_div(sizes.seqlen_k, page) * page;
   return sizes;
 }
 

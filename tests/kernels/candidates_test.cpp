@@ -21,8 +21,8 @@ TEST_P(SampledCandidates, MatchReference) {
   const Arch& arch = SessionAccess::device(shared_session(device)).arch();
   const std::vector<AnyConfig> configs = candidates(*problem, arch);
   ASSERT_GT(configs.size(), kStep);
-  for (size_t i = 1; i < configs.size();
-       i += kStep) {  // the first is the default, which other tests run
+  // The first is the default, which other tests run.
+  for (size_t i = 1; i < configs.size(); i += kStep) {
     EXPECT_EQ(run_and_verify({.device = device, .problem = GetParam(), .config = configs[i]}), "");
   }
 }
